@@ -299,8 +299,7 @@ class TinyGPT(nn.Module):
         FLOPs a token: 6N + 12·L·C·T (Chowdhery et al. 2022, appendix B). NaN on a device whose peak is not in PEAK.
         """
         cfg, device = self.config, self.wte.weight.device
-        name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
-        peak = next((flops for key, flops in PEAK.items() if key in name), math.nan)
+        peak = peak_flops(torch.cuda.get_device_name(device)) if device.type == "cuda" else math.nan
         flops_per_token = 6 * self.get_num_params() + 12 * cfg.n_layer * cfg.n_embd * cfg.block_size
         return flops_per_token * cfg.block_size * fwdbwd_per_iter / dt / peak
 
@@ -335,26 +334,24 @@ class TinyGPT(nn.Module):
         override_args = override_args or {}
         if set(override_args) - {"dropout"}:
             raise ValueError(f"only dropout can be overridden in a pretrained model, got {sorted(override_args)}")
-        folder = Path(name)
-        if not folder.is_dir() and name not in GPT2_SIZES:
-            raise ValueError(f"{name!r} is neither a folder nor one of {', '.join(GPT2_SIZES)}")
+        folder, files = Path(name), ("config.json", "model.safetensors")
         try:
             from safetensors.torch import load_file
 
-            if not folder.is_dir():
+            if folder.is_dir():
+                paths = [folder / file for file in files]
+            elif name in GPT2_SIZES:
                 from huggingface_hub import hf_hub_download
+
+                paths = [Path(hf_hub_download(f"openai-community/{name}", file)) for file in files]
+            else:
+                raise ValueError(f"{name!r} is neither a folder nor one of {', '.join(GPT2_SIZES)}")
         except ImportError as error:
             raise ImportError(f"from_pretrained needs {error.name}: pip install 'tiny-gpt[gpt2]'") from error
-        files = ("config.json", "model.safetensors")
-        if folder.is_dir():
-            paths = [folder / file for file in files]
-            missing = [path.name for path in paths if not path.is_file()]
-            if missing:
-                raise ValueError(f"{folder} lacks {' and '.join(missing)}: it is not a model in Hugging Face's layout")
-        else:
-            paths = [Path(hf_hub_download(f"openai-community/{name}", file)) for file in files]
-        config = config_from_gpt2(json.loads(paths[0].read_text(encoding="utf-8")), **override_args)
-        model = cls(config)
+        missing = [path.name for path in paths if not path.is_file()]
+        if missing:
+            raise ValueError(f"{name} lacks {' and '.join(missing)}: it is not a model in Hugging Face's layout")
+        model = cls(config_from_gpt2(json.loads(paths[0].read_text(encoding="utf-8")), **override_args))
         model.load_state_dict(state_dict_from_gpt2(load_file(paths[1]), transposed=True))
         return model
 
@@ -378,47 +375,55 @@ def next_token_probs(logits: Tensor, temperature: float = 1.0, top_k: int | None
     return F.softmax((logits - logits.amax(dim=-1, keepdim=True)) / temperature, dim=-1)  # (B, V)
 
 
-# Dense bf16/fp16 tensor-core peaks in FLOP/s from NVIDIA's data sheets; the longer name first where two match.
+# Dense bf16/fp16 tensor-core peaks in FLOP/s, from NVIDIA's data sheets.
 PEAK = {
-    "H200": 989e12, "H100 PCIe": 756e12, "H100 NVL": 835e12, "H100": 989e12, "A100": 312e12, "A10G": 70e12,
-    "A10": 125e12, "L40S": 362e12, "L4": 121e12, "V100": 125e12, "T4": 65e12, "RTX 4090": 165e12, "RTX 3090": 71e12,
+    "H200 NVL": 835e12, "H200": 989e12, "H100 HBM3": 989e12, "H100 PCIe": 756e12, "H100 NVL": 835e12, "A100": 312e12,
+    "L40S": 362e12, "A10": 125e12, "A10G": 70e12, "L4": 121e12, "V100 SXM2": 125e12, "T4": 65e12,
 }  # fmt: skip
+
+
+def peak_flops(device_name: str) -> float:
+    """The peak of the GPU with this name; NaN if it is not in PEAK, rather than the peak of another one."""
+    words = device_name.replace("-", " ").split()
+    if "MIG" in words:  # a slice of a GPU, whose share the name does not tell
+        return math.nan
+    return next((flops for name, flops in PEAK.items() if set(name.split()) <= set(words)), math.nan)
+
 
 GPT2_SIZES = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 
-# This file's module names, and GPT-2's for the same things.
-GPT2_NAMES = {
-    "blocks": "h", "ln1": "ln_1", "ln2": "ln_2", "qkv": "c_attn", "out_proj": "c_proj", "fc1": "c_fc", "fc2": "c_proj",
-}  # fmt: skip
+# What GPT-2 calls by another name: (ours, its).
+GPT2_NAMES = (
+    (".blocks.", ".h."), (".ln1.", ".ln_1."), (".ln2.", ".ln_2."), (".attn.qkv.", ".attn.c_attn."),
+    (".attn.out_proj.", ".attn.c_proj."), (".mlp.fc1.", ".mlp.c_fc."), (".mlp.fc2.", ".mlp.c_proj."),
+)  # fmt: skip
 
 
 def config_from_gpt2(hf: dict, **overrides) -> GPTConfig:
     """The GPTConfig that says what a Hugging Face GPT-2 ``config.json`` says; ValueError if TinyGPT cannot be that."""
-    width = hf["n_embd"]
-    wanted = {  # what this model does, and nothing else
-        "activation_function": ("gelu", "gelu_new", "gelu_pytorch_tanh"), "n_inner": (None, 4 * width),
+    allowed = {
+        "activation_function": ("gelu", "gelu_new", "gelu_pytorch_tanh"), "n_inner": (None, 4 * hf["n_embd"]),
         "layer_norm_epsilon": (1e-5,), "scale_attn_weights": (True,), "scale_attn_by_inverse_layer_idx": (False,),
         "tie_word_embeddings": (True,), "add_cross_attention": (False,),
     }  # fmt: skip
-    for key, allowed in wanted.items():
-        if key in hf and hf[key] not in allowed:
-            raise ValueError(f"config.json has {key}={hf[key]!r}; TinyGPT can be loaded for {allowed} only")
-    sizes = {ours: hf[theirs] for ours, theirs in (("vocab_size", "vocab_size"), ("block_size", "n_positions"))}
-    return GPTConfig(**sizes, n_layer=hf["n_layer"], n_head=hf["n_head"], n_embd=width, bias=True, **overrides)
+    for key, values in allowed.items():
+        if key in hf and hf[key] not in values:
+            raise ValueError(f"config.json has {key}={hf[key]!r}, which TinyGPT cannot be; it can be one of {values}")
+    sizes = {key: hf[key] for key in ("vocab_size", "n_layer", "n_head", "n_embd")}
+    return GPTConfig(**sizes, block_size=hf["n_positions"], bias=True, **overrides)
 
 
 def state_dict_from_gpt2(theirs: dict[str, Tensor], transposed: bool) -> dict[str, Tensor]:
     """TinyGPT's state dict from one with GPT-2's names; ``transposed`` if its matrices are (in, out), as HF's are."""
     ours = {}
-    back = {theirs_: ours_ for ours_, theirs_ in GPT2_NAMES.items() if theirs_ != "c_proj"}
     for name, tensor in theirs.items():
-        parts = name.removeprefix("transformer.").split(".")
-        if parts[-2:] in (["attn", "bias"], ["attn", "masked_bias"]):
-            continue  # the stored causal mask of old checkpoints: not a weight
-        owner = parts[2] if len(parts) > 2 else ""
-        new = [back.get(part, part) for part in parts]
-        new = [{"attn": "out_proj", "mlp": "fc2"}[owner] if part == "c_proj" else part for part in new]
-        is_matrix = owner in ("attn", "mlp") and tensor.dim() == 2
-        ours[".".join(new)] = tensor.t() if transposed and is_matrix else tensor
+        if name.endswith((".attn.bias", ".masked_bias")):
+            continue  # the causal mask that old checkpoints store: not a weight
+        name = "." + name.removeprefix("transformer.")
+        if transposed and tensor.dim() == 2 and (".attn." in name or ".mlp." in name):
+            tensor = tensor.t()  # (in, out) -> (out, in), as nn.Linear has it
+        for our_part, gpt2_part in GPT2_NAMES:
+            name = name.replace(gpt2_part, our_part)
+        ours[name[1:]] = tensor
     ours["lm_head.weight"] = ours["wte.weight"]
     return ours
