@@ -1,0 +1,46 @@
+# The commands of this project: `make` alone lists them. Everything is made in .venv, nothing outside this folder.
+PYTHON ?= python3
+BIN := .venv/bin
+# -W and -n: a warning or a broken reference is an error; --keep-going: all of them are reported, not only the first
+JB := $(BIN)/jupyter-book build -W -n --keep-going
+SITE := _build/html/index.html
+export PYTHONDONTWRITEBYTECODE := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help book test lint serve clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
+
+.venv/made: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, and '$(PYTHON)' is older: name one with make PYTHON=..."; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; echo "No virtual environment could be made. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/made-dev: .venv/made requirements-dev.txt
+	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	@touch $@
+
+# An incremental build does not repeat the warnings of pages that have not changed. So a build that did not end well
+# (a warning, a failed cell, Ctrl-C) leaves no _build/complete, and the next one reads every page again.
+# AGAIN=--all asks for that by hand.
+book: .venv/made ## execute the notebooks and build the book: _build/html/index.html
+	@again=$(AGAIN); test -e _build/complete || again=--all; rm -f _build/complete; $(JB) $$again . && touch _build/complete
+	@echo "The book: $(CURDIR)/$(SITE)"
+
+test: .venv/made-dev book ## install what the tests need, build the book, run every test
+	$(BIN)/python -m pytest
+
+lint: ## judge the style of the code
+	@test -x $(BIN)/ruff || $(MAKE) --no-print-directory .venv/made-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+serve: book ## show the book at http://localhost:8000
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
+
+clean: ## remove what was built, but not .venv
+	rm -rf _build build dist src/*.egg-info .pytest_cache .ruff_cache

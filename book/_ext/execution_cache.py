@@ -1,0 +1,76 @@
+"""A page shows what today's package computes: a change of the package re-runs the pages, not only a change of a page.
+
+Jupyter's cache knows a notebook by the code in its cells and so answers with yesterday's outputs after a change in
+src/. Here each state of the package, of the pinned versions and of the TINY_GPT_* variables has a cache of its own, in
+a folder named by a hash of them all. The folder is a setting that Sphinx keeps with the documents it has read (its
+rebuild class is "env"): when it changes, Sphinx reads, and so runs, every page again, and nothing else is needed.
+"""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from myst_nb.core.execute.cache import NotebookClientCache
+from sphinx.util import logging
+
+LOG = logging.getLogger(__name__)
+KEEP = 4  # states, so that going to another branch and back costs nothing
+
+
+def state(root: Path, environ: dict[str, str]) -> str:
+    """A hash of everything, besides a page itself, that its outputs are made from."""
+    digest = hashlib.sha256()
+
+    def add(name: str, content: bytes):
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+
+    sources = [
+        p for p in sorted((root / "src" / "tiny_gpt").rglob("*")) if p.is_file() and "__pycache__" not in p.parts
+    ]
+    for path in [*sources, root / "requirements.txt"]:
+        if path.exists():
+            add(path.relative_to(root).as_posix(), path.read_bytes())
+    for name in sorted(n for n in environ if n.startswith("TINY_GPT_")):
+        add(name, environ[name].encode())
+        path = Path(environ[name])  # a variable that names a file means what is in the file
+        if path.is_file():
+            add(f"{name} (file)", path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def choose_cache(app, config):
+    folder = Path(app.outdir).resolve().parent / ".jupyter_cache"
+    chosen = folder / state(Path(app.srcdir), dict(os.environ))
+    config.nb_execution_cache_path = str(chosen)
+    if chosen.exists():
+        os.utime(chosen)
+    if folder.exists():
+        others = sorted((p for p in folder.iterdir() if p != chosen), key=lambda p: p.stat().st_mtime, reverse=True)
+        for old in others[KEEP - 1 :]:
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+
+
+def keep_cell_metadata():
+    """Let a cell's tags, caption and alt text be those of the page, where the cached notebook would bring its own.
+
+    On a hit, jupyter-cache replaces the page's cells whole, metadata included, though only their code was compared:
+    a new caption would not show until some code changed. myst-nb has no setting for it; its client is mended.
+    """
+    if hasattr(NotebookClientCache, "_before_execution_cache"):
+        return
+    NotebookClientCache._before_execution_cache = original = NotebookClientCache.start_client
+
+    def start_client(self):
+        metadata = [cell.metadata for cell in self.notebook.cells]
+        original(self)
+        for cell, own in zip(self.notebook.cells, metadata, strict=True):
+            cell.metadata = own
+
+    NotebookClientCache.start_client = start_client
+
+
+def setup(app):
+    keep_cell_metadata()
+    app.connect("config-inited", choose_cache)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

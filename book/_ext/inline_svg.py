@@ -1,0 +1,98 @@
+"""Figures as SVG in the page itself: they take the page's font and theme, and say what they show to a screen reader.
+
+An <img> is a document of its own, which the page's style sheets do not reach. Here each SVG image becomes an <svg>
+element: its ids are made the figure's own, each palette colour becomes the CSS variable of its name, its ground is
+transparent and its text takes the page's font. The figure's alt text becomes its label. An image without alt text, of
+whatever format, is a warning.
+"""
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import logging
+
+from tiny_gpt import palette
+
+LOG = logging.getLogger(__name__)
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+HREFS = ("href", f"{{{XLINK}}}href")
+# the first of several meanings with the same pair of colours stands for them all
+VARIABLES = {light.lower(): f"var(--tg-{name})" for name, (light, _) in reversed(palette.COLORS.items())}
+HEX = re.compile(r"#[0-9a-f]{6}\b", re.I)
+FONT = re.compile(r"(\bfont: [^;']*?[\d.]+px) [^;]*")
+WHITE = re.compile(r"fill: ?(#ffffff|#fff|white)\b")
+
+
+def inline(source: str, prefix: str, alt: str) -> str:
+    """The SVG file's text as an element of a page; `prefix` begins each of its ids."""
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", XLINK)
+    root = ElementTree.fromstring(source)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag == f"{{{SVG}}}metadata" or is_ground(child):
+                parent.remove(child)
+    used = set()
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            used.update(re.findall(r"url\(#([^)]+)\)", value))
+            if name in HREFS and value.startswith("#"):
+                used.add(value[1:])
+    for element in root.iter():
+        for name, value in list(element.attrib.items()):
+            if name == "id":
+                if value in used:
+                    element.set("id", prefix + value)
+                else:
+                    del element.attrib["id"]
+            elif name in HREFS:
+                if value.startswith("#"):
+                    element.set(name, f"#{prefix}{value[1:]}")
+            else:
+                element.set(name, themed(re.sub(r"url\(#", f"url(#{prefix}", value)))
+        if element.tag == f"{{{SVG}}}style" and element.text:
+            element.text = themed(element.text)
+    root.set("class", "inline-figure")
+    root.set("role", "img")
+    root.set("aria-label", alt)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def is_ground(element) -> bool:
+    """Whether this is the white rectangle that matplotlib draws under a whole figure."""
+    shapes = list(element)
+    return element.get("id") == "patch_1" and len(shapes) == 1 and bool(WHITE.search(shapes[0].get("style", "")))
+
+
+def themed(value: str) -> str:
+    value = HEX.sub(lambda match: VARIABLES.get(match[0].lower(), match[0]), value)
+    return FONT.sub(r"\1 var(--tg-figure-font)", value)
+
+
+class InlineSvg(SphinxPostTransform):
+    default_priority = 8  # after myst-nb has chosen one format of each output (4), before Sphinx copies images
+    formats = ("html",)
+
+    def run(self, **kwargs):
+        for number, node in enumerate(list(self.document.findall(nodes.image))):
+            alt = node.get("alt", "").strip()
+            if not alt:
+                LOG.warning("an image without alt text: %s", node["uri"], location=node, type="inline_svg")
+            path = Path(self.app.srcdir, unquote(node["uri"]))
+            if path.suffix != ".svg" or "://" in node["uri"]:
+                continue
+            try:
+                markup = inline(path.read_text(encoding="utf-8"), f"f{number}-", alt)
+            except (OSError, ElementTree.ParseError) as error:
+                LOG.warning("an SVG that cannot be inlined: %s", error, location=node, type="inline_svg")
+                continue
+            node.replace_self(nodes.raw("", markup, format="html", classes=node["classes"]))
+
+
+def setup(app):
+    app.add_post_transform(InlineSvg)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
