@@ -297,9 +297,7 @@ class _Run:
         self.train_ids, self.valid_ids = train_ids.to(self.device), valid_ids.to(self.device)
         self.order = torch.Generator().manual_seed(config.seed)  # which windows, in which order
         betas = (config.beta1, config.beta2)
-        self.optimizer = model.configure_optimizers(
-            config.weight_decay, config.learning_rate, betas, self.device.type
-        )
+        self.optimizer = model.configure_optimizers(config.weight_decay, config.learning_rate, betas, self.device.type)
         self.dtype = _precision(config, self.device)
         # Small gradients vanish in float16: the scaler lifts them before, and lowers them after.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
