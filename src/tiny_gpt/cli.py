@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import torch
 import tyro
-from tyro.conf import OmitArgPrefixes, subcommand
+from tyro.conf import OmitArgPrefixes, Suppress, subcommand
 
 from .data import CharTokenizer, load_text, split
 from .model import GPTConfig
