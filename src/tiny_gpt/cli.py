@@ -1,0 +1,151 @@
+"""The command ``tiny-gpt``: train a model, let it write. Its flags are the fields of the dataclasses."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+import tyro
+from tyro.conf import OmitArgPrefixes, Suppress, subcommand
+
+from .data import CharTokenizer, load_text, split
+from .model import GPTConfig
+from .sampling import stream_text
+from .train import PRESETS, TrainConfig, load_checkpoint, pick_device, train
+
+
+@dataclass(frozen=True)
+class Sizes(GPTConfig):
+    """The model's sizes; that of the vocabulary comes from the text."""
+
+    vocab_size: Suppress[int] = 1
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a model on a text, Shakespeare if none is named. The defaults shown are the preset's."""
+
+    sizes: Sizes
+    training: TrainConfig
+    out: Path = Path("out")
+    """Folder for last.pt, best.pt and history.jsonl."""
+    preset: Literal["auto", "cpu", "gpu"] = "auto"
+    """Where the defaults come from; 'auto' is gpu if there is a CUDA GPU, else cpu."""
+    data: Path | None = None
+    """A UTF-8 text file to train on; Shakespeare if not given."""
+    resume: bool = False
+    """Go on with the run in --out, with its own settings."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Let a trained model write. Characters appear as they are drawn."""
+
+    out: Path = Path("out")
+    """A run's folder, or one of its checkpoints."""
+    prompt: str | None = None
+    """Text to continue; a line break if not given."""
+    max_new_tokens: int = 500
+    """How much to write, in tokens (characters)."""
+    temperature: float = 1.0
+    """Below 1 surer, above 1 wilder, 0 always the most probable."""
+    top_k: int | None = None
+    """Draw from the k most probable tokens only; from all if not given."""
+    seed: int | None = None
+    """Seed of the draws; different text each time if not given."""
+    device: str = "auto"
+    """'auto' (cuda, else mps, else cpu) or a torch device."""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line. Exit codes: 0, 2 for wrong input (one line on stderr says which), 130 after Ctrl-C."""
+    args = list(sys.argv[1:] if args is None else args)
+    try:
+        command = _parse(args)
+        code = _train(command) if isinstance(command, Train) else _sample(command)
+    except BrokenPipeError:  # whoever read the text has seen enough; python would complain at exit otherwise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except (ValueError, OSError, ArithmeticError, RuntimeError) as error:
+        message = " ".join(str(error).split()) or type(error).__name__
+        print(f"tiny-gpt: error: {message}", file=sys.stderr)
+        code = 2
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
+
+
+def _parse(args: list[str]) -> Train | Sample:
+    # The defaults of the other flags depend on these three, so they are looked at first.
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    first.add_argument("--preset", default="auto")
+    first.add_argument("--out", type=Path, default=Path("out"))
+    first.add_argument("--resume", action="store_true")
+    try:
+        known, _ = first.parse_known_args(args)
+    except argparse.ArgumentError:  # a flag without its value: the real parser says it better
+        known = first.parse_args([])
+    if args[:1] == ["train"] and known.resume and (known.out / "last.pt").exists():
+        model, _, meta = load_checkpoint(known.out / "last.pt")
+        sizes, training = Sizes(**vars(model.config)), TrainConfig(**meta["train_config"])
+    else:
+        auto = "gpu" if torch.cuda.is_available() else "cpu"
+        preset = PRESETS.get(known.preset, PRESETS[auto])
+        sizes, training = Sizes(**preset.model), preset.train
+    default = Train(sizes=sizes, training=training)
+    return tyro.cli(
+        OmitArgPrefixes[
+            Annotated[Train, subcommand("train", default=default)] | Annotated[Sample, subcommand("sample")]
+        ],
+        prog="tiny-gpt",
+        description="Train a small GPT on characters, and let it write.",
+        args=args,
+    )
+
+
+def _train(command: Train) -> int:
+    text = load_text(command.data)
+    tokenizer = CharTokenizer(text.text)
+    train_ids, valid_ids = split(tokenizer.encode(text.text))
+    config = GPTConfig(**{**vars(command.sizes), "vocab_size": tokenizer.vocab_size})
+    print(f"{text.name} ({text.source}): {len(text.text):,} characters, {tokenizer.vocab_size} of them different.")
+    history = train(
+        config,
+        train_ids,
+        valid_ids,
+        command.training,
+        tokenizer=tokenizer,
+        out=command.out,
+        resume=command.resume,
+    )
+    if history.interrupted:
+        return 130
+    step, loss = history.best
+    print(f"Lowest validation loss {loss:.4f} nats a character, at step {step}: {command.out / 'best.pt'}")
+    print(f"Let it write: tiny-gpt sample --out {command.out}")
+    return 0
+
+
+def _sample(command: Sample) -> int:
+    device = pick_device() if command.device == "auto" else torch.device(command.device)
+    model, tokenizer, _ = load_checkpoint(command.out, device)
+    if tokenizer is None:
+        raise ValueError(f"the checkpoint in {command.out} has no vocabulary: it was trained without a tokenizer")
+    prompt = command.prompt
+    if prompt is None:
+        prompt = "\n" if "\n" in tokenizer.vocab else tokenizer.vocab[0]
+    generator = torch.Generator(device)
+    generator.seed() if command.seed is None else generator.manual_seed(command.seed)
+    pieces = stream_text(
+        model, tokenizer, prompt, command.max_new_tokens, command.temperature, command.top_k, generator=generator
+    )
+    for i, piece in enumerate(pieces):
+        if i == 0:  # only when the first character is there: an error leaves nothing on stdout
+            print(prompt, end="")
+        print(piece, end="", flush=True)
+    print()
+    return 0

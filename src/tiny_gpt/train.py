@@ -1,0 +1,682 @@
+"""Training: from a text of ids to a model, its history, and checkpoints that an interrupted run goes on from.
+
+Shapes: N tokens in a text. Losses are in nats a token. A step is one update of the weights.
+"""
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from tqdm import tqdm
+
+from .data import CharTokenizer, get_batch
+from .model import GPTConfig, TinyGPT
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train. The defaults are the ``cpu`` preset's. Raises ValueError for values that make no sense."""
+
+    max_steps: int = 2000
+    """Length of the run, in updates of the weights."""
+    batch_size: int = 12
+    """Windows in one forward pass."""
+    accumulate: int = 1
+    """Forward passes whose gradients are averaged into one update."""
+    learning_rate: float = 1e-3
+    """Highest learning rate, reached after the warm-up."""
+    min_lr: float = 1e-4
+    """Learning rate at the end, where the cosine arrives."""
+    warmup_steps: int = 100
+    """Updates in which the learning rate rises linearly."""
+    weight_decay: float = 0.1
+    """AdamW's decay of matrices; biases and LayerNorms have none."""
+    beta1: float = 0.9
+    """AdamW's memory of the gradient, a fraction kept in each step."""
+    beta2: float = 0.99
+    """AdamW's memory of its square, a fraction kept in each step."""
+    grad_clip: float = 1.0
+    """Longest gradient, as the norm over all weights; 0 does not clip."""
+    eval_every: int = 250
+    """Updates between evaluations; a checkpoint is saved at each."""
+    eval_batches: int = 100
+    """Batches of each split in an evaluation, the same ones every time."""
+    eval_seed: int = 2
+    """Seed that the evaluation's batches are drawn with."""
+    sample_every: int = 0
+    """Updates between samples of text (also at the start and the end); 0 takes none."""
+    sample_tokens: int = 200
+    """Length of a sample, in tokens."""
+    seed: int = 1337
+    """Seed of the weights, the order of the data and dropout."""
+    device: str = "auto"
+    """'auto' (cuda, else mps, else cpu) or a torch device such as 'cuda:1'."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Precision of the forward pass; 'auto' is float32 but on a GPU, where it is bfloat16 if native, else float16."""
+    compile: bool = False
+    """Whether to try torch.compile: a minute at first, then faster steps, mostly on a GPU."""
+
+    def __post_init__(self):
+        for name in ("max_steps", "batch_size", "accumulate", "eval_every", "eval_batches", "sample_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
+        for name in ("warmup_steps", "weight_decay", "grad_clip", "sample_every", "min_lr"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
+        if not self.learning_rate > 0 or self.min_lr > self.learning_rate:
+            raise ValueError(
+                f"learning_rate={self.learning_rate} must be above 0 and at least min_lr={self.min_lr}: "
+                "the cosine goes down from the one to the other"
+            )
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
+        if self.dtype not in ("auto", "float32", "bfloat16", "float16"):
+            raise ValueError(f"dtype must be auto, float32, bfloat16 or float16, got {self.dtype!r}")
+
+
+class Preset(NamedTuple):
+    """A tried combination: ``GPTConfig(vocab_size=V, **preset.model)`` and ``preset.train``."""
+
+    model: dict[str, int | float | bool]
+    train: TrainConfig
+
+
+PRESETS = {
+    # nanoGPT's README for a laptop without a GPU: about a minute, validation loss 1.88.
+    "cpu": Preset(
+        dict(block_size=64, n_layer=4, n_head=4, n_embd=128, dropout=0.0, bias=False),
+        TrainConfig(),
+    ),
+    # nanoGPT's shakespeare_char: some minutes on one GPU, best validation loss 1.47.
+    "gpu": Preset(
+        dict(block_size=256, n_layer=6, n_head=6, n_embd=384, dropout=0.2, bias=False),
+        TrainConfig(max_steps=5000, batch_size=64, eval_batches=200),
+    ),
+}
+
+
+def pick_device() -> torch.device:
+    """The fastest device that is there: cuda, else mps, else cpu."""
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def learning_rate(step: int, config: TrainConfig) -> float:
+    """The learning rate of update ``step`` (from 0): a straight line up, then half a cosine down to ``min_lr``."""
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / (config.warmup_steps + 1)
+    share = (step - config.warmup_steps) / max(1, config.max_steps - config.warmup_steps)  # from 0 to 1
+    height = (1 + math.cos(math.pi * min(1.0, share))) / 2  # from 1 to 0
+    return config.min_lr + height * (config.learning_rate - config.min_lr)
+
+
+# --- What happened ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class History:
+    """What happened in a run. ``loss[s]`` belongs to update s, and ``train_loss[i]`` to ``eval_step[i]`` updates."""
+
+    loss: list[float] = field(default_factory=list)  # nats, of each update's own batch
+    lr: list[float] = field(default_factory=list)  # the learning rate of each update
+    grad_norm: list[float] = field(default_factory=list)  # of each update, before clipping
+    eval_step: list[int] = field(default_factory=list)  # how many updates the evaluated weights have had
+    train_loss: list[float] = field(default_factory=list)  # nats, on fixed batches of the training split
+    valid_loss: list[float] = field(default_factory=list)  # nats, on fixed batches of the validation split
+    seconds: list[float] = field(default_factory=list)  # spent on updates until then, evaluations not counted
+    samples: list[tuple[int, str]] = field(default_factory=list)  # (updates so far, text)
+    interrupted: bool = field(default=False, compare=False)  # whether Ctrl-C ended the run early
+    model: TinyGPT | None = field(default=None, repr=False, compare=False)  # with the weights of the last update
+
+    @property
+    def best(self) -> tuple[int, float]:
+        """(updates, loss) of the lowest validation loss. Raises ValueError before the first evaluation."""
+        if not self.eval_step:
+            raise ValueError("nothing has been evaluated yet")
+        loss, step = min(zip(self.valid_loss, self.eval_step, strict=True))
+        return step, loss
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write JSON lines: one for each update, evaluation and sample, each with its ``step``."""
+        lines = []
+        for step, (loss, lr, norm) in enumerate(zip(self.loss, self.lr, self.grad_norm, strict=True)):
+            # JSON has no infinity; a float16 gradient can be infinite (its update is then left out).
+            lines.append({"step": step, "loss": loss, "lr": lr, "grad_norm": norm if math.isfinite(norm) else None})
+        for row in zip(self.eval_step, self.train_loss, self.valid_loss, self.seconds, strict=True):
+            lines.append(dict(zip(("step", "train_loss", "valid_loss", "seconds"), row, strict=True)))
+        lines += [{"step": step, "sample": text} for step, text in self.samples]
+        lines.sort(key=lambda line: line["step"])
+        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+        _write_atomically(Path(path), lambda file: file.write(text.encode()))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "History":
+        """Read what ``save`` wrote. Raises ValueError for a line that is none of its."""
+        history = cls()
+        for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+            try:
+                entry = json.loads(line)
+                if "loss" in entry:
+                    history.loss.append(entry["loss"])
+                    history.lr.append(entry["lr"])
+                    history.grad_norm.append(math.inf if entry["grad_norm"] is None else entry["grad_norm"])
+                elif "sample" in entry:
+                    history.samples.append((entry["step"], entry["sample"]))
+                else:
+                    history.eval_step.append(entry["step"])
+                    history.train_loss.append(entry["train_loss"])
+                    history.valid_loss.append(entry["valid_loss"])
+                    history.seconds.append(entry["seconds"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(f"line {number} of {path} is not a line of a history: {line[:80]!r}") from error
+        return history
+
+
+# --- Training ---------------------------------------------------------------------------------------------------
+
+
+def train(
+    model: TinyGPT | GPTConfig,
+    train_ids: Int[Tensor, "N_train"],
+    valid_ids: Int[Tensor, "N_valid"],
+    config: TrainConfig,
+    *,
+    tokenizer: CharTokenizer | None = None,
+    out: str | os.PathLike | None = None,
+    resume: bool = False,
+    on_eval: Callable[[History], object] | None = None,
+    progress: bool = True,
+) -> History:
+    """Train ``model``, or a new one of these sizes, on ids (N_train,) and watch it on ids (N_valid,).
+
+    The trained model is ``history.model``; a model that is passed is trained in place. The run depends on
+    ``config.seed`` only: torch's global random state is neither used nor changed.
+
+    ``out`` names a folder for ``last.pt`` (saved at each evaluation and at Ctrl-C), ``best.pt`` (the lowest
+    validation loss) and ``history.jsonl``. ``resume=True`` goes on from ``last.pt``, and what follows is what
+    would have followed without the break, to the bit on a CPU. ``tokenizer`` is saved along, and needed for
+    samples. ``on_eval`` is called with the history after each evaluation, ``history.model`` at hand.
+
+    Raises ValueError for ids outside the vocabulary, a split shorter than a window, a folder that already holds a
+    run (or, with ``resume``, holds none or a different one), and FloatingPointError if the loss becomes NaN.
+    """
+    run = _Run(model, train_ids, valid_ids, config, tokenizer, None if out is None else Path(out))
+    if resume:
+        run.restore()
+    elif run.out and (run.out / "last.pt").exists():
+        raise ValueError(f"{run.out} already holds a run: resume it, or choose another folder")
+    was_training = run.model.training
+    precision = torch.get_float32_matmul_precision()
+    if run.device.type == "cuda":
+        torch.set_float32_matmul_precision("high")  # TF32 in the matrix products that stay float32
+    try:
+        with _Interrupts() as interrupts, _Bar(config, run.step, progress) as bar:
+            run.forward = run.compiled() if config.compile else run.model
+            run.loop(interrupts, bar, on_eval)
+    finally:
+        run.model.train(was_training)
+        torch.set_float32_matmul_precision(precision)
+    if run.history.interrupted:
+        where = f"saved in {run.out}; resume=True (--resume) goes on from there" if run.out else "not saved: out=None"
+        print(f"Interrupted after {run.step} of {config.max_steps} steps, {where}.", file=sys.stderr)
+    return run.history
+
+
+@torch.no_grad()
+def evaluate(model: TinyGPT, ids: Int[Tensor, "N"], config: TrainConfig, *, batches: int | None = None) -> float:
+    """The model's mean loss, nats, on ``batches`` fixed batches of ids (N,): the same ones whenever it is called.
+
+    By default as many as ``config.eval_batches``. Dropout is off meanwhile, the mode restored after.
+    """
+    device = model.wte.weight.device
+    losses = _losses(model, model, ids.to(device), config, batches or config.eval_batches, _precision(config, device))
+    return float(torch.stack(list(losses)).double().mean())
+
+
+def _losses(model, forward, ids, config, batches, dtype) -> Iterator[Tensor]:
+    """The loss (a scalar) on each fixed batch; ``forward`` is the model or its compiled form."""
+    generator = torch.Generator().manual_seed(config.eval_seed)
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        for _ in range(batches):
+            x, y = get_batch(ids, config.batch_size, model.config.block_size, generator=generator)  # (B, T) each
+            with torch.no_grad(), _autocast(ids.device, dtype):
+                yield forward(x, y)[1]
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _precision(config: TrainConfig, device: torch.device) -> torch.dtype:
+    if config.dtype != "auto":
+        return getattr(torch, config.dtype)
+    if device.type != "cuda":
+        return torch.float32
+    # Emulated bfloat16, on GPUs before Ampere, is far slower than their own float16.
+    native = torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.bfloat16 if native else torch.float16
+
+
+def _autocast(device: torch.device, dtype: torch.dtype):
+    if dtype == torch.float32:
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype)
+
+
+class _Run:
+    """One run: everything that changes while it goes on, and how to save and restore it."""
+
+    def __init__(self, model, train_ids, valid_ids, config, tokenizer, out):
+        self.config, self.tokenizer, self.out = config, tokenizer, out
+        self.device = pick_device() if config.device == "auto" else torch.device(config.device)
+        self.random = _OwnRandomness(self.device, config.seed)  # weights and dropout
+        if isinstance(model, GPTConfig):
+            with self.random:
+                model = TinyGPT(model)
+        self.model = self.forward = model.to(self.device)
+        self._check(train_ids, valid_ids)
+        self.data_hash = _fingerprint(train_ids, valid_ids)
+        self.train_ids, self.valid_ids = train_ids.to(self.device), valid_ids.to(self.device)
+        self.order = torch.Generator().manual_seed(config.seed)  # which windows, in which order
+        betas = (config.beta1, config.beta2)
+        self.optimizer = model.configure_optimizers(config.weight_decay, config.learning_rate, betas, self.device.type)
+        self.dtype = _precision(config, self.device)
+        # Small gradients vanish in float16: the scaler lifts them before, and lowers them after.
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
+        self.history = History(model=self.model)
+        self.step = 0
+        self.pending = []  # (loss, gradient norm, learning rate) of updates that are still only on the device
+
+    def _check(self, train_ids, valid_ids):
+        sizes, config = self.model.config, self.config
+        for name, ids in (("training", train_ids), ("validation", valid_ids)):
+            if len(ids) <= sizes.block_size:
+                raise ValueError(
+                    f"the {name} split has {len(ids)} tokens, fewer than one window of block_size={sizes.block_size} "
+                    f"and a target: take a longer text or a smaller block_size"
+                )
+            low, high = (int(bound) for bound in torch.aminmax(ids))
+            if low < 0 or high >= sizes.vocab_size:
+                raise ValueError(
+                    f"the {name} split has ids from {low} to {high}, and the model's vocab_size={sizes.vocab_size} "
+                    f"allows 0 to {sizes.vocab_size - 1}"
+                )
+        if self.tokenizer and self.tokenizer.vocab_size > sizes.vocab_size:
+            raise ValueError(
+                f"the tokenizer has {self.tokenizer.vocab_size} characters, the model vocab_size={sizes.vocab_size}"
+            )
+        if config.sample_every and not self.tokenizer:
+            raise ValueError(f"sample_every={config.sample_every} needs a tokenizer to turn ids into text")
+
+    # --- The loop
+
+    def loop(self, interrupts, bar, on_eval):
+        config, history = self.config, self.history
+        while True:
+            evaluated = bool(history.eval_step) and history.eval_step[-1] == self.step
+            if not evaluated and (self.step % config.eval_every == 0 or self.step == config.max_steps):
+                if self.evaluate(interrupts, bar):
+                    self.sample(bar)
+                    self.save(best=history.best[0] == self.step)
+                    if on_eval:
+                        on_eval(history)
+            elif not evaluated:
+                self.sample(bar)
+            if interrupts.asked and self.step < config.max_steps:
+                history.interrupted = True
+                self.flush(bar)
+                self.save(best=False)
+                return
+            if self.step == config.max_steps:
+                return
+            start = time.perf_counter()
+            self.update()
+            if self.device.type == "cpu" or len(self.pending) == 20:
+                self.flush(bar)  # asking for a number makes a GPU wait, so there it is asked seldom
+            self.training_seconds += time.perf_counter() - start
+            bar.update(1)
+
+    training_seconds = 0.0
+
+    def update(self):
+        """One update of the weights, with the averaged gradient of ``accumulate`` batches."""
+        config, sizes = self.config, self.model.config
+        lr = learning_rate(self.step, config)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.model.train()
+        losses = []
+        for _ in range(config.accumulate):
+            x, y = get_batch(self.train_ids, config.batch_size, sizes.block_size, generator=self.order)  # (B, T)
+            with self.random, _autocast(self.device, self.dtype):
+                _, loss = self.forward(x, y)
+            self.scaler.scale(loss / config.accumulate).backward()
+            losses.append(loss.detach())
+        self.scaler.unscale_(self.optimizer)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip or math.inf)
+        self.pending.append((torch.stack(losses).mean(), norm, lr))
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+
+    def flush(self, bar=None):
+        """Fetch the losses of the latest updates from the device, and stop if one is not a number."""
+        if not self.pending:
+            return
+        history = self.history
+        losses = torch.stack([loss for loss, _, _ in self.pending]).tolist()
+        norms = torch.stack([norm for _, norm, _ in self.pending]).tolist()
+        rates = [lr for _, _, lr in self.pending]
+        self.pending = []
+        for loss, norm, lr in zip(losses, norms, rates, strict=True):
+            if not math.isfinite(loss):
+                raise FloatingPointError(self._diverged(loss, lr))
+            history.loss.append(loss)
+            history.lr.append(lr)
+            history.grad_norm.append(norm)
+        if bar is not None:
+            bar.show(losses[-1], self.config.batch_size * self.config.accumulate * self.model.config.block_size)
+
+    def _diverged(self, loss: float, lr: float) -> str:
+        history = self.history
+        step, norms = len(history.loss), history.grad_norm
+        largest = max(range(len(norms)), key=norms.__getitem__, default=None)
+        gradient = "" if largest is None else f", largest gradient norm so far {norms[largest]:.3g} at step {largest}"
+        saved = history.eval_step[-1] if self.out and history.eval_step else None
+        kept = "" if saved is None else f" The checkpoint of step {saved} in {self.out} is whole."
+        return (
+            f"the loss became {loss} at step {step} (learning rate {lr:.3g}{gradient}). "
+            f"Lower learning_rate, lengthen warmup_steps or clip gradients.{kept}"
+        )
+
+    def evaluate(self, interrupts, bar) -> bool:
+        """Append the losses on both splits to the history; False if Ctrl-C came before they were there."""
+        self.flush(bar)
+        means = []
+        for ids in (self.train_ids, self.valid_ids):
+            losses = []
+            batches = self.config.eval_batches
+            for loss in _losses(self.model, self.forward, ids, self.config, batches, self.dtype):
+                if interrupts.asked:
+                    return False
+                losses.append(loss)
+            means.append(float(torch.stack(losses).double().mean()))
+        history = self.history
+        history.eval_step.append(self.step)
+        history.train_loss.append(means[0])
+        history.valid_loss.append(means[1])
+        history.seconds.append(self.training_seconds)
+        bar.say(f"step {self.step}: training loss {means[0]:.4f}, validation loss {means[1]:.4f} nats")
+        return True
+
+    def sample(self, bar):
+        """Let the model write, from a generator of its own, so that samples change nothing else."""
+        config, samples = self.config, self.history.samples
+        due = config.sample_every and (self.step % config.sample_every == 0 or self.step == config.max_steps)
+        if not due or (samples and samples[-1][0] == self.step):
+            return
+        vocab = self.tokenizer.vocab
+        start = self.tokenizer.encode("\n" if "\n" in vocab else vocab[0])[None].to(self.device)  # (1, 1)
+        generator = torch.Generator(self.device).manual_seed(config.seed + self.step)
+        ids = self.model.generate(start, config.sample_tokens, generator=generator)[0, 1:]  # (sample_tokens,)
+        samples.append((self.step, self.tokenizer.decode(ids)))
+        bar.say(f"--- a sample after {self.step} steps ---\n{samples[-1][1]}\n---")
+
+    def compiled(self):
+        """The compiled model, or the plain one and a sentence about why: tried on a batch that is then forgotten."""
+        generator = torch.Generator().manual_seed(0)
+        x, y = get_batch(self.train_ids, self.config.batch_size, self.model.config.block_size, generator=generator)
+        before = self.random.state
+        try:
+            compiled = torch.compile(self.model)
+            self.model.train()
+            with self.random, _autocast(self.device, self.dtype):
+                compiled(x, y)[1].backward()
+            list(_losses(self.model, compiled, self.train_ids, self.config, 1, self.dtype))
+        except Exception as error:  # whatever goes wrong in there, the plain model does the same work
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            warnings.warn(f"torch.compile does not work here ({reason}); training goes on without it", stacklevel=3)
+            compiled = self.model
+        self.optimizer.zero_grad(set_to_none=True)
+        self.random.state = before
+        return compiled
+
+    # --- Saving and restoring
+
+    def save(self, best: bool):
+        if self.out is None:
+            return
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.history.save(self.out / "history.jsonl")
+        checkpoint = {
+            "format": FORMAT,
+            "step": self.step,
+            "model": self.model.state_dict(),
+            "model_config": asdict(self.model.config),
+            "train_config": asdict(self.config),
+            "vocab": self.tokenizer.vocab if self.tokenizer else None,
+            "best": self.history.best if self.history.eval_step else None,
+            "history": {f.name: getattr(self.history, f.name) for f in fields(History) if f.compare},
+            "data": self.data_hash,
+            "versions": _versions(),
+        }
+        if best:
+            _save(self.out / "best.pt", checkpoint)
+        checkpoint["resume"] = {
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "order": self.order.get_state(),
+            "random": self.random.state,
+            "seconds": self.training_seconds,
+        }
+        _save(self.out / "last.pt", checkpoint)
+
+    def restore(self):
+        if self.out is None:
+            raise ValueError("resume=True needs the folder of the run to go on with: out=...")
+        path = self.out / "last.pt"
+        if not path.exists():
+            raise ValueError(f"there is nothing to resume in {self.out}: it has no last.pt")
+        saved = _load(path, self.device)
+        theirs = {**saved["model_config"], **saved["train_config"]}
+        ours = {**asdict(self.model.config), **asdict(self.config)}
+        changed = [f"{key} was {theirs.get(key)!r}, is {ours[key]!r}" for key in ours if theirs.get(key) != ours[key]]
+        changed = [text for text in changed if not text.startswith(("device ", "compile "))]
+        if saved["data"] != self.data_hash:
+            changed.append("the text is another one")
+        if changed:
+            raise ValueError(
+                f"resuming goes on with the very same run, and the one in {self.out} differs: {'; '.join(changed)}. "
+                "Give the same values, or start a new run in another folder"
+            )
+        self.model.load_state_dict(saved["model"])
+        state = saved["resume"]
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scaler.load_state_dict(state["scaler"])
+        self.order.set_state(state["order"].cpu())
+        self.random.state = {device: tensor.cpu() for device, tensor in state["random"].items()}
+        self.training_seconds = state["seconds"]
+        self.history = History(**saved["history"], model=self.model)
+        self.history.samples = [(step, text) for step, text in self.history.samples]
+        self.step = saved["step"]
+
+
+class _OwnRandomness:
+    """``with`` it, torch's global generators are this run's; outside, they are as the caller left them."""
+
+    def __init__(self, device: torch.device, seed: int):
+        self.device = device
+        outside = self._get()
+        torch.manual_seed(seed)
+        self.state = self._get()
+        self._set(outside)
+
+    def _get(self) -> dict[str, Tensor]:
+        state = {"cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            state["cuda"] = torch.cuda.get_rng_state(self.device)
+        elif self.device.type == "mps":
+            state["mps"] = torch.mps.get_rng_state()
+        return state
+
+    def _set(self, state: dict[str, Tensor]):
+        torch.set_rng_state(state["cpu"])
+        if "cuda" in state and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda"], self.device)
+        elif "mps" in state and self.device.type == "mps":
+            torch.mps.set_rng_state(state["mps"])
+
+    def __enter__(self):
+        self._outside = self._get()
+        self._set(self.state)
+
+    def __exit__(self, *error):
+        self.state = self._get()
+        self._set(self._outside)
+
+
+class _Interrupts:
+    """``with`` it, Ctrl-C only sets ``asked``, so that no update is cut in two; a second one stops at once."""
+
+    def __init__(self):
+        self.asked = False
+        self._before = None
+
+    def __enter__(self):
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and signal.getsignal(signal.SIGINT) not in (None, signal.SIG_IGN):
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def _note(self, *_):
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(self, *error):
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+
+class _Bar:
+    """The progress bar: steps, loss, tokens a second, time left."""
+
+    def __init__(self, config: TrainConfig, step: int, shown: bool):
+        self.shown = shown
+        shape = "{l_bar}{bar}| step {n_fmt}/{total_fmt}{postfix}, {remaining} left"
+        self.bar = tqdm(
+            total=config.max_steps, initial=step, disable=not shown, bar_format=shape, mininterval=0.5, leave=True
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.bar.close()
+
+    def update(self, steps: int):
+        self.bar.update(steps)
+
+    def show(self, loss: float, tokens_per_step: int):
+        if self.shown:
+            rate = self.bar.format_dict["rate"]
+            speed = f", {rate * tokens_per_step:,.0f} tokens/s" if rate else ""
+            self.bar.set_postfix_str(f"loss {loss:.3f}{speed}", refresh=False)
+
+    def say(self, text: str):
+        if self.shown:
+            self.bar.write(text, file=sys.stderr)
+
+
+# --- Checkpoints ------------------------------------------------------------------------------------------------
+
+FORMAT = "tiny-gpt checkpoint 1"
+
+
+def load_checkpoint(
+    path: str | os.PathLike, device: str | torch.device = "cpu"
+) -> tuple[TinyGPT, CharTokenizer | None, dict]:
+    """A model saved by ``train``, its tokenizer (None if it had none) and what is known about how it came to be.
+
+    ``path`` is a file, or a run's folder: then its ``best.pt``. The model is in eval mode. The third part has
+    ``step`` (updates), ``best`` (updates and loss, nats), ``train_config``, ``history``, ``data`` (the SHA-256 of the
+    ids) and ``versions``. Raises FileNotFoundError, or ValueError for a file that is damaged or no checkpoint of ours.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / "best.pt"
+    saved = _load(path, device)
+    model = TinyGPT(GPTConfig(**saved["model_config"])).to(device)
+    model.load_state_dict(saved["model"])
+    tokenizer = None if saved["vocab"] is None else CharTokenizer(saved["vocab"])
+    meta = {key: saved[key] for key in ("step", "best", "train_config", "data", "versions")}
+    history = History(**saved["history"])
+    return model.eval(), tokenizer, {**meta, "history": history}
+
+
+def _versions() -> dict[str, str]:
+    from . import __version__  # here, because the package may still be importing this module
+
+    return {"tiny_gpt": __version__, "torch": str(torch.__version__), "python": platform.python_version()}
+
+
+def _fingerprint(*splits: Tensor) -> str:
+    digest = hashlib.sha256()
+    for ids in splits:
+        digest.update(f"{len(ids)}:".encode())
+        digest.update(ids.cpu().to(torch.int32).contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _save(path: Path, checkpoint: dict):
+    _write_atomically(path, lambda file: torch.save(checkpoint, file))
+
+
+def _write_atomically(path: Path, write: Callable):
+    """Write beside and rename: whenever the machine stops, ``path`` is the old file or the new one, whole."""
+    beside = path.with_name(path.name + ".part")
+    try:
+        with open(beside, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise OSError(f"{path} could not be written ({error}); what was there before is still there") from error
+
+
+def _load(path: Path, device) -> dict:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no checkpoint {path}")
+    try:
+        saved = torch.load(path, map_location=device, weights_only=True)
+    except Exception as error:  # torch raises almost anything for a damaged file
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{path} is damaged or not a checkpoint: {reason}") from error
+    if not isinstance(saved, dict) or saved.get("format") != FORMAT:
+        found = f"a dict with {', '.join(sorted(map(str, saved))[:8])}" if isinstance(saved, dict) else type(saved)
+        raise ValueError(
+            f"{path} is not a checkpoint of this package ({FORMAT!r}) but {found}. For weights with nanoGPT's or "
+            "GPT-2's names there is tiny_gpt.gpt2.from_gpt2"
+        )
+    return saved
