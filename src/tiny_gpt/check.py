@@ -19,7 +19,7 @@ class ExerciseReport:
 
     def __str__(self) -> str:
         if not self.written:
-            return f"{self.name}: not written yet. Fill in the cell above, run it, then run this one again."
+            return f"{self.name}: not written yet.\nFill in the cell above, run it, then run this one again."
         lines = [f"{self.name}: {'all ' if self.passed else ''}{len(self.held)} of {self.total} properties hold."]
         lines += [f"  ok   {sentence}" for sentence in self.held]
         lines += [f"  no   {sentence}" for sentence in self.failed]

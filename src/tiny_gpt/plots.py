@@ -1,26 +1,47 @@
-"""The book's figures: the one style that they share."""
+"""The book's figures, one function each: it takes data, draws, returns the Figure, and computes nothing.
+
+Only ``palette.COLORS`` is used, so that the build can turn each colour into its CSS variable, with one exception:
+numbers written into the cells of a heat map are plain black or white, for the cells keep their colours in the dark
+theme and so must the numbers. Figures are made without pyplot: none stays open.
+"""
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
-from . import palette
+from .palette import COLORS, P_MAP, S_MAP
+
+INK, GRID, MASKED = (COLORS[name][0] for name in ("ink", "grid", "masked"))
+
+# The scales that a page compares. The right one is in the attention branch's colour, the wrong ones are not.
+SCALES = {
+    "raw": {"color": INK, "linestyle": "--", "marker": "s"},
+    "1/√D": {"color": COLORS["attention"][0], "linestyle": "-", "marker": "o"},
+    "1/D": {"color": COLORS["baseline"][0], "linestyle": "-.", "marker": "^"},
+}
+
 
 STYLE = {
     "figure.figsize": (6.5, 3.6),
     "figure.constrained_layout.use": True,
     "font.size": 11,
-    "text.color": palette.COLORS["ink"][0],
-    "axes.labelcolor": palette.COLORS["ink"][0],
-    "axes.edgecolor": palette.COLORS["ink"][0],
+    "text.color": COLORS["ink"][0],
+    "axes.labelcolor": COLORS["ink"][0],
+    "axes.edgecolor": COLORS["ink"][0],
     "axes.titlesize": "medium",
     "axes.facecolor": "none",  # what is under a figure is the page
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": palette.COLORS["grid"][0],
+    "grid.color": COLORS["grid"][0],
     "grid.linewidth": 0.6,
-    "xtick.color": palette.COLORS["ink"][0],
-    "ytick.color": palette.COLORS["ink"][0],
+    "xtick.color": COLORS["ink"][0],
+    "ytick.color": COLORS["ink"][0],
     "legend.frameon": False,
     "lines.linewidth": 1.8,
     "svg.fonttype": "none",  # text stays text: it can be searched, copied, and takes the page's font
@@ -35,3 +56,249 @@ def use_book_style() -> None:
     mpl.rcParams.update(STYLE)
     # without the date, a figure that has not changed is the same file
     set_matplotlib_formats("svg", bbox_inches=None, metadata={"Date": None})
+
+
+def _figure(width: float, height: float) -> Figure:
+    """An empty figure, in inches; 7 is the widest that the text column holds."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+# --- Heat maps ------------------------------------------------------------------------------------------------------
+
+
+def heat_scores(ax: Axes, S, masked=None, limit: float | None = None, write: bool | None = None) -> ScalarMappable:
+    """Scores (T, S) on the diverging map, symmetric about 0; ``-inf`` and ``masked`` cells are hatched grey.
+
+    ``limit`` is the score at the ends of the scale (the largest magnitude shown, if not given). Returns the mappable
+    for a colour bar.
+    """
+    S = np.asarray(S, dtype=float)
+    hidden = np.isneginf(S) | (False if masked is None else np.asarray(masked, dtype=bool))
+    if limit is None:
+        limit = max(np.abs(S[~hidden]).max(initial=0.0), 1e-9)
+    return _heat(ax, S, hidden, S_MAP, Normalize(-limit, limit), "{:.1f}", write)
+
+
+def heat_weights(ax: Axes, P, masked=None, write: bool | None = None) -> ScalarMappable:
+    """Weights or probabilities (T, S) on the sequential map, from 0 to 1; ``masked`` cells are hatched grey.
+
+    NaN is drawn as a crossed-out cell. Numbers are written into the cells where there are few, or as ``write`` says.
+    """
+    P = np.asarray(P, dtype=float)
+    hidden = np.zeros(P.shape, dtype=bool) if masked is None else np.asarray(masked, dtype=bool)
+    return _heat(ax, P, hidden, P_MAP, Normalize(0.0, 1.0), "{:.2f}", write)
+
+
+def _heat(ax: Axes, values, hidden, cmap, norm, form, write) -> ScalarMappable:
+    rows, columns = values.shape
+    colours = mpl.colormaps[cmap]
+    ax.set(aspect="equal", xlim=(0, columns), ylim=(rows, 0))
+    shown = np.ma.masked_where(hidden | np.isnan(values), values)
+    mesh = ax.pcolormesh(shown, cmap=cmap, norm=norm, rasterized=values.size > 1024)
+    few = max(rows, columns) <= 8 if write is None else write
+    for i, j in np.ndindex(rows, columns):
+        if hidden[i, j]:
+            ax.add_patch(Rectangle((j, i), 1, 1, facecolor="none", edgecolor=MASKED, hatch="////", linewidth=0))
+        elif np.isnan(values[i, j]):
+            ax.text(j + 0.5, i + 0.5, "NaN", ha="center", va="center", fontsize=8, color=INK)
+        elif few:
+            red, green, blue, _ = colours(norm(values[i, j]))
+            colour = "#111111" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
+            text = form.format(values[i, j] + 0.0).replace("-", "−")
+            ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=8, color=colour)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    ax.grid(False)
+    return mesh
+
+
+def label_cells(ax: Axes, rows, columns) -> None:
+    """Write one label beside each row and under each column of a heat map."""
+    ax.set_yticks(np.arange(len(rows)) + 0.5, rows)
+    ax.set_xticks(np.arange(len(columns)) + 0.5, columns)
+
+
+def attention_triptych(S, M, P, labels=None) -> Figure:
+    """Scores, masked scores and weights of one head side by side, the first two on one scale.
+
+    S (T, T) scores, M (T, T) the additive mask of 0 and ``-inf``, P (T, T) weights; ``labels``: one for each position.
+    """
+    S, M, P = (np.asarray(a, dtype=float) for a in (S, M, P))
+    labels = range(len(S)) if labels is None else labels
+    masked = np.isneginf(M)
+    limit = np.abs(S).max()
+    fig = _figure(7, 3.1)
+    axes = fig.subplots(1, 3)
+    scores = heat_scores(axes[0], S, limit=limit)
+    heat_scores(axes[1], S, masked=masked, limit=limit)
+    weights = heat_weights(axes[2], P, masked=masked)
+    for ax, title in zip(axes, ("S, the scores", "S + M, masked", "P, the weights"), strict=True):
+        label_cells(ax, labels, labels)
+        ax.set(title=title, xlabel="key position")
+    axes[0].set_ylabel("query position")
+    fig.colorbar(scores, ax=axes[:2], orientation="horizontal", shrink=0.5, aspect=30, label="score")
+    fig.colorbar(
+        weights, ax=axes[2], orientation="horizontal", shrink=0.9, aspect=25, label="weight", ticks=[0, 0.5, 1]
+    )
+    return fig
+
+
+def weight_maps(panels: dict, masked=None, labels=None, sums: bool = False) -> Figure:
+    """Several weight matrices (T, T), two in a row: ``{title: P}``; with ``sums`` each row's sum stands beside it."""
+    rows = -(-len(panels) // 2)
+    fig = _figure(6, 2.9 * rows + 0.4)
+    axes = fig.subplots(rows, 2, squeeze=False).ravel()
+    for ax in axes[len(panels) :]:
+        ax.set_axis_off()
+    for ax, (title, P) in zip(axes, panels.items(), strict=False):
+        P = np.asarray(P, dtype=float)
+        mesh = heat_weights(ax, P, masked=masked)
+        names = range(len(P)) if labels is None else labels
+        label_cells(ax, names, names)
+        ax.set(title=title, xlabel="key position", ylabel="query position")
+        if sums:
+            for i, total in enumerate(P.sum(axis=1)):
+                text = f"Σ {total:.2f}" if np.isfinite(total) else "Σ NaN"
+                ax.text(P.shape[1] + 0.15, i + 0.5, text, va="center", fontsize=8, color=INK)
+    fig.colorbar(
+        mesh, ax=list(axes), orientation="horizontal", shrink=0.5, aspect=40, label="weight", ticks=[0, 0.5, 1]
+    )
+    return fig
+
+
+def influence_maps(panels: dict) -> Figure:
+    """Which input (column) moves which output (row): ``{title: change (T, T)}``; NaN where the output is NaN.
+
+    A filled square is influence from the past or the present, a cross on a square one from the future: a leak.
+    """
+    rows = -(-len(panels) // 3)
+    fig = _figure(7, 2.6 * rows + 0.5)
+    axes = fig.subplots(rows, 3, squeeze=False).ravel()
+    for ax in axes[len(panels) :]:
+        ax.set_axis_off()
+    for ax, (title, change) in zip(axes, panels.items(), strict=False):
+        change = np.asarray(change, dtype=float)
+        T = len(change)
+        ax.set(aspect="equal", xlim=(0, T), ylim=(T, 0), title=title)
+        for i, j in np.ndindex(T, T):
+            if np.isnan(change[i, j]):
+                ax.text(j + 0.5, i + 0.5, "?", ha="center", va="center", color=INK, fontsize=9)
+            elif change[i, j] != 0:
+                colour = COLORS["k" if j > i else "attention"][0]
+                ax.add_patch(Rectangle((j + 0.08, i + 0.08), 0.84, 0.84, facecolor=colour, linewidth=0))
+                if j > i:
+                    ax.text(j + 0.5, i + 0.5, "×", ha="center", va="center", color="white", fontsize=11)
+        ax.plot([0, T], [0, T], color=INK, linewidth=0.8, linestyle=":")
+        label_cells(ax, range(T), range(T))
+        ax.set_xlabel("input changed")
+    for ax in axes[::3]:
+        ax.set_ylabel("output moved?")
+    return fig
+
+
+# --- Scores and scaling ---------------------------------------------------------------------------------------------
+
+
+def softmax_bars(panels: dict, ceiling: float = 1.0) -> Figure:
+    """A few distributions over the same keys as bars, side by side: ``{title: probabilities}``."""
+    fig = _figure(7, 2.5)
+    for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True), panels.items(), strict=True):
+        keys = np.arange(1, len(p) + 1)
+        ax.bar(keys, p, color=COLORS["k"][0], width=0.75)
+        ax.axhline(1 / len(p), color=COLORS["baseline"][0], linestyle=":", linewidth=1.2)
+        ax.set(title=title, xlabel="key", xticks=keys, ylim=(0, ceiling))
+    fig.axes[0].set_ylabel("weight")
+    return fig
+
+
+def variance_by_width(widths, measured: dict, ratios: dict) -> Figure:
+    """Left: the scores' variance by width, ``{scale: variances}``. Right: measured over predicted with error bars.
+
+    ``ratios``: ``{distribution of the coordinates: (ratio, two standard errors)}``.
+    """
+    fig = _figure(7, 3.1)
+    left, right = fig.subplots(1, 2)
+    for name, variances in measured.items():
+        left.plot(widths, variances, label=name, **SCALES[name])
+    left.set(xscale="log", yscale="log", xlabel="width D", ylabel="variance of the score")
+    spread = np.linspace(-0.16, 0.16, len(ratios))
+    for shift, marker, (name, (ratio, bar)) in zip(spread, "oD^v", ratios.items(), strict=False):
+        at = np.asarray(widths) * 2.0**shift * np.exp(shift)
+        right.errorbar(at, ratio, bar, fmt=marker, color=INK, markersize=4, capsize=2, linewidth=1, label=name)
+    right.axhline(1, color=COLORS["baseline"][0], linestyle=":")
+    right.set(xscale="log", xlabel="width D", ylabel="variance ÷ D")
+    right.margins(y=0.35)
+    right.legend(title="coordinates", fontsize=8.5, ncols=3, columnspacing=0.8, handletextpad=0.1, loc="upper center")
+    for ax in (left, right):
+        _powers(ax, widths)
+    fig.legend(*left.get_legend_handles_labels(), title=None, loc="outside lower center", ncols=len(measured))
+    return fig
+
+
+def entropy_by_width(widths, panels: dict) -> Figure:
+    """Entropy of the weights by width, one panel a number of keys: ``{n: {scale: (mean, low, high)}}``, in bits."""
+    fig = _figure(7, 2.9)
+    for ax, (n, curves) in zip(fig.subplots(1, len(panels)), panels.items(), strict=True):
+        for name, (mean, low, high) in curves.items():
+            ax.fill_between(widths, low, high, color=SCALES[name]["color"], alpha=0.18, linewidth=0)
+            ax.plot(widths, mean, label=name, markersize=4, **SCALES[name])
+        ax.axhline(np.log2(n), color=COLORS["baseline"][0], linestyle=":")
+        ax.set(xscale="log", xlabel="width D", title=f"{n} keys", ylim=(0, 1.08 * np.log2(n)))
+        _powers(ax, widths)
+    fig.axes[0].set_ylabel("entropy (bits)")
+    fig.legend(*fig.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(SCALES), title=None)
+    return fig
+
+
+def gradient_by_width(widths, panels: dict) -> Figure:
+    """Norms of derivatives by width: ``{title: {scale: (low, median, high, mean)}}``; the mean is a thin line."""
+    fig = _figure(7, 3.4)
+    for ax, (title, curves) in zip(fig.subplots(1, len(panels)), panels.items(), strict=True):
+        for name, (low, median, high, mean) in curves.items():
+            style = SCALES[name]
+            ax.fill_between(widths, low, high, color=style["color"], alpha=0.18, linewidth=0)
+            ax.plot(widths, median, label=name, markersize=4, **style)
+            ax.plot(widths, mean, color=style["color"], linewidth=0.8)
+        ax.set(xscale="log", yscale="log", xlabel="width D", title=title)
+        ax.set_ylim(bottom=max(ax.get_ylim()[0], 3e-6))  # below, the band of the raw scores goes on without end
+        _powers(ax, widths)
+    fig.axes[0].set_ylabel("spectral norm")
+    fig.legend(*fig.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(SCALES))
+    return fig
+
+
+def spread_dial(spreads, entropy_share, slope, marks: dict) -> Figure:
+    """Entropy (share of its maximum) and the derivative's norm by the scores' standard deviation, with named points."""
+    fig = _figure(6.5, 3.6)
+    ax = fig.subplots()
+    ax.plot(spreads, entropy_share, color=COLORS["attention"][0], label="entropy ÷ log₂ n")
+    ax.plot(spreads, slope, color=INK, linestyle="--", label="‖∂p/∂q‖ relative to its largest")
+    for name, at in marks.items():
+        ax.axvline(at, color=COLORS["baseline"][0], linestyle=":", linewidth=1)
+        ax.text(at, 1.03, name, ha="center", va="bottom", fontsize=9, color=INK)
+    ax.set(xscale="log", xlabel="standard deviation of the scores", ylabel="share", ylim=(0, 1.02))
+    ax.legend(loc="center left", bbox_to_anchor=(0, 0.45))
+    return fig
+
+
+def _powers(ax: Axes, widths) -> None:
+    """Name the widths themselves on a logarithmic axis, every second one where they are many."""
+    step = 1 if len(widths) <= 5 else 2
+    ax.set_xticks(list(widths)[::step], [str(w) for w in list(widths)[::step]])
+    ax.minorticks_off()
+
+
+# --- The causal mask ------------------------------------------------------------------------------------------------
+
+
+def leak_losses(curves: dict, floor: float) -> Figure:
+    """Training loss of a causal and of a leaking model on the same random text: ``{name: losses}``, floor in nats."""
+    fig = _figure(6, 2.8)
+    ax = fig.subplots()
+    styles = {"solid": COLORS["train"][0], "--": INK}
+    for (name, losses), (style, colour) in zip(curves.items(), styles.items(), strict=False):
+        ax.plot(losses, color=colour, linestyle=style, label=name, linewidth=1.4)
+    ax.axhline(floor, color=COLORS["baseline"][0], linestyle=":", label="floor: the entropy of the text")
+    ax.set(xlabel="step", ylabel="loss (nats per token)", ylim=(0, None))
+    ax.legend()
+    return fig
