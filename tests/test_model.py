@@ -158,6 +158,27 @@ def test_targets_may_be_a_view_that_is_not_contiguous():
     assert torch.equal(model(x, y)[1], model(x, y.contiguous())[1])
 
 
+def test_the_whole_model_equals_pytorchs_own_encoder_layers_with_the_same_weights():
+    """PyTorch's pre-norm encoder layer with a causal mask is this block, written by other people."""
+    model, x = loud(), ids()
+    stream = model.wte.weight[x] + model.wpe.weight[:T]
+    for block in model.blocks:
+        layer = nn.TransformerEncoderLayer(
+            TINY.n_embd, TINY.n_head, 4 * TINY.n_embd, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
+        layer.load_state_dict({
+            "self_attn.in_proj_weight": block.attn.qkv.weight, "self_attn.in_proj_bias": block.attn.qkv.bias,
+            **{f"self_attn.out_proj.{name}": p for name, p in block.attn.out_proj.named_parameters()},
+            **{f"linear1.{name}": p for name, p in block.mlp.fc1.named_parameters()},
+            **{f"linear2.{name}": p for name, p in block.mlp.fc2.named_parameters()},
+            **{f"norm1.{name}": p for name, p in block.ln1.named_parameters()},
+            **{f"norm2.{name}": p for name, p in block.ln2.named_parameters()},
+        })  # fmt: skip
+        stream = layer(stream, src_mask=torch.full((T, T), -math.inf).triu(1), is_causal=True)
+    final = F.layer_norm(stream, (TINY.n_embd,), model.ln_f.weight, model.ln_f.bias)
+    torch.testing.assert_close(model(x)[0], final @ model.wte.weight.T, atol=1e-4, rtol=1e-5)
+
+
 def test_logits_do_not_see_the_future_nor_other_rows():
     model, x = loud(), ids()
     before, _ = model(x)
