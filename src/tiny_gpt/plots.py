@@ -302,3 +302,31 @@ def leak_losses(curves: dict, floor: float) -> Figure:
     ax.set(xlabel="step", ylabel="loss (nats per token)", ylim=(0, None))
     ax.legend()
     return fig
+
+
+# --- Many heads -----------------------------------------------------------------------------------------------------
+
+HEADS = [COLORS[name][0] for name in ("q", "ffn", "v", "attention", "stream", "k")]
+
+
+def origins(panels: dict) -> Figure:
+    """Where the elements of a reshaped tensor come from: ``{title: (positions, heads)}``, arrays of (G, rows, columns).
+
+    One row of G grids a title; a cell's colour is the head that the element belongs to, its number the position.
+    """
+    sizes = {title: np.shape(marks[0]) for title, marks in panels.items()}
+    G, rows, columns = next(iter(sizes.values()))
+    fig = _figure(7, len(panels) * (0.34 * rows + 0.65))
+    for axes, (title, (positions, owners)) in zip(
+        fig.subplots(len(panels), G, squeeze=False), panels.items(), strict=True
+    ):
+        for number, ax in enumerate(axes):
+            ax.set(aspect="equal", xlim=(0, columns), ylim=(rows, 0), xticks=[], yticks=[])
+            ax.spines[:].set_visible(False)
+            ax.grid(False)
+            for i, j in np.ndindex(rows, columns):
+                colour = HEADS[int(owners[number, i, j]) % len(HEADS)]
+                ax.add_patch(Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, facecolor=colour, linewidth=0))
+                ax.text(j + 0.5, i + 0.5, int(positions[number, i, j]), ha="center", va="center", color="#111111")
+            ax.set_title(f"{title}: head {number}" if G > 1 and number == 0 else f"head {number}" if G > 1 else title)
+    return fig
