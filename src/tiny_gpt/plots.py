@@ -330,3 +330,57 @@ def origins(panels: dict) -> Figure:
                 ax.text(j + 0.5, i + 0.5, int(positions[number, i, j]), ha="center", va="center", color="#111111")
             ax.set_title(f"{title}: head {number}" if G > 1 and number == 0 else f"head {number}" if G > 1 else title)
     return fig
+
+
+# --- The block ------------------------------------------------------------------------------------------------------
+
+NORMS = {
+    "pre-norm": {"color": COLORS["stream"][0], "linestyle": "-", "marker": "o"},
+    "post-norm": {"color": COLORS["k"][0], "linestyle": "--", "marker": "s"},
+}
+
+
+def contributions(attention, ffn, stream) -> Figure:
+    """Size of what the L attention and L feed-forward branches write, and of the stream before and after each (2L+1)."""
+    fig = _figure(6.5, 3.2)
+    ax = fig.subplots()
+    ax.plot(range(len(stream)), stream, color=COLORS["stream"][0], label="stream")
+    ax.plot(range(1, len(stream), 2), attention, "o", color=COLORS["attention"][0], label="attention writes")
+    ax.plot(range(2, len(stream), 2), ffn, "s", color=COLORS["ffn"][0], label="feed-forward writes")
+    ax.set(xlabel="branches passed", ylabel="root mean square", ylim=(0, None), xticks=range(0, len(stream), 2))
+    fig.legend(loc="outside lower center", ncols=3)
+    return fig
+
+
+def gradient_by_depth(profile: dict, depths, relative: dict) -> Figure:
+    """Left: gradient norm at each layer, ``{kind: (L,)}``. Right: at the last layer by depth, relative to the first."""
+    fig = _figure(7, 3.1)
+    left, right = fig.subplots(1, 2)
+    for kind, norms in profile.items():
+        left.plot(range(1, len(norms) + 1), norms, label=kind, **NORMS[kind])
+    left.set(xlabel="layer", ylabel="gradient norm", yscale="log")
+    for kind, values in relative.items():
+        right.plot(depths, values, **NORMS[kind])
+    law = np.sqrt(depths[0] / np.asarray(depths, dtype=float))
+    right.plot(depths, law, ":", color=COLORS["baseline"][0], label="1/√L")
+    right.set(xlabel="number of layers L", ylabel="at the last layer, relative", xscale="log", yscale="log")
+    right.set_xticks(depths, [str(d) for d in depths])
+    right.set_yticks([0.25, 0.5, 1, 2], ["0.25", "0.5", "1", "2"])
+    right.minorticks_off()
+    fig.legend(loc="outside lower center", ncols=3)
+    return fig
+
+
+def pre_post_training(curves: dict, floor: float, ceiling: float) -> Figure:
+    """Training losses ``{(kind, seed): losses}`` between the source's entropy and the loss of guessing, in nats."""
+    fig = _figure(6.5, 3.3)
+    ax = fig.subplots()
+    for (kind, seed), losses in curves.items():
+        style = {key: value for key, value in NORMS[kind].items() if key != "marker"}
+        ax.plot(losses, label=kind if seed == 0 else None, linewidth=1.3, **style)
+    for level, name in ((floor, "floor"), (ceiling, "guessing")):
+        ax.axhline(level, color=COLORS["baseline"][0], linestyle=":", linewidth=1.3)
+        ax.text(len(losses), level, f" {name}", va="center", color=INK, fontsize=9)
+    ax.set(xlabel="step", ylabel="loss, nats", xlim=(0, len(losses)))
+    fig.legend(loc="outside lower center", ncols=2)
+    return fig
