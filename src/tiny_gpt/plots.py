@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Polygon, Rectangle
 
 from .palette import COLORS, P_MAP, S_MAP
 
@@ -341,7 +341,7 @@ NORMS = {
 
 
 def contributions(attention, ffn, stream) -> Figure:
-    """Size of what the L attention and L feed-forward branches write, and of the stream before and after each (2L+1)."""
+    """Size of what the L attention and the L feed-forward branches write, and of the stream between them (2L + 1)."""
     fig = _figure(6.5, 3.2)
     ax = fig.subplots()
     ax.plot(range(len(stream)), stream, color=COLORS["stream"][0], label="stream")
@@ -383,4 +383,121 @@ def pre_post_training(curves: dict, floor: float, ceiling: float) -> Figure:
         ax.text(len(losses), level, f" {name}", va="center", color=INK, fontsize=9)
     ax.set(xlabel="step", ylabel="loss, nats", xlim=(0, len(losses)))
     fig.legend(loc="outside lower center", ncols=2)
+    return fig
+
+
+# --- Training and what came of it -----------------------------------------------------------------------------------
+
+
+def training_curves(history, reference: dict | None = None, ladder: dict | None = None) -> Figure:
+    """Both losses of a ``History`` over its updates, in nats; ``reference`` {step: loss} of another run beside it.
+
+    ``ladder`` {name: loss} are levels to compare with.
+    """
+    fig = _figure(7, 3.9)
+    ax = fig.subplots()
+    ax.plot(history.eval_step, history.train_loss, color=COLORS["train"][0], label="training")
+    ax.plot(history.eval_step, history.valid_loss, "--o", markersize=4, color=COLORS["valid"][0], label="validation")
+    if reference:
+        ax.plot(list(reference), list(reference.values()), ":s", markersize=4, color=INK, label="nanoGPT, validation")
+    last = max([*history.eval_step, *(reference or {}), 1])
+    for name, level in (ladder or {}).items():
+        ax.axhline(level, color=COLORS["baseline"][0], linestyle=":", linewidth=1.2)
+        ax.annotate(name, (last, level), (0, 2), textcoords="offset points", ha="right", fontsize=9, color=INK)
+    ax.set(xlabel="updates", ylabel="loss, nats a character", xlim=(0, last))
+    fig.legend(loc="outside lower center", ncols=3)
+    return fig
+
+
+def ladder(losses: dict, floor: float | None = None) -> Figure:
+    """Losses of ever better predictors, nats a character, as bars with their numbers: ``{name: loss}``."""
+    fig = _figure(6.5, 0.42 * len(losses) + 0.8)
+    ax = fig.subplots()
+    colours = [COLORS["stream"][0] if name.startswith("TinyGPT") else COLORS["baseline"][0] for name in losses]
+    ax.barh(list(losses), list(losses.values()), color=colours, height=0.66)
+    for row, loss in enumerate(losses.values()):
+        ax.text(loss, row, f" {loss:.2f}", va="center", color=INK)
+    ax.invert_yaxis()
+    ax.grid(axis="y", visible=False)
+    ax.set(xlabel="validation loss, nats a character", xlim=(0, 1.12 * max(losses.values())))
+    return fig
+
+
+def head_scores(scores, title: str) -> Figure:
+    """One number in [0, 1] for each layer (row) and head (column), as a heat map on the scale of weights."""
+    fig = _figure(4.6, 3.4)
+    ax = fig.subplots()
+    mesh = heat_weights(ax, scores, write=True)
+    label_cells(ax, range(1, len(scores) + 1), range(1, np.shape(scores)[1] + 1))
+    ax.set(title=title, xlabel="head", ylabel="layer")
+    fig.colorbar(mesh, ax=ax, label="weight", ticks=[0, 0.5, 1])
+    return fig
+
+
+def head_on_text(P, text: str, title: str) -> Figure:
+    """One head's weights (T, T) on a line of text, one row and column a character; the future hatched."""
+    P = np.asarray(P)
+    shown = [{" ": "␣", "\n": "↵"}.get(c, c) for c in text]
+    fig = _figure(6.2, 5.6)
+    ax = fig.subplots()
+    mesh = heat_weights(ax, P, write=False)
+    T = len(P)
+    # One patch for the whole future: T²/2 little ones would make a heavy page.
+    corners = [(0, 0), *[point for i in range(T) for point in ((i + 1, i), (i + 1, i + 1))][:-1], (T, 0)]
+    future = Polygon(corners, closed=True, facecolor="none", edgecolor=MASKED, hatch="////", linewidth=0)
+    ax.add_patch(future)
+    label_cells(ax, shown, shown)
+    ax.tick_params(labelsize=8)
+    ax.set(title=title, xlabel="reads from", ylabel="character that reads")
+    fig.colorbar(mesh, ax=ax, label="weight", ticks=[0, 0.5, 1], shrink=0.7)
+    return fig
+
+
+def loss_by_layer(losses, bars=None) -> Figure:
+    """Validation loss, nats, of reading the stream off with the unembedding after 0 to L blocks (L + 1)."""
+    fig = _figure(6, 3.1)
+    ax = fig.subplots()
+    ax.plot(range(len(losses)), losses, "-o", color=COLORS["stream"][0])
+    for i, loss in enumerate(losses):
+        ax.annotate(f"{loss:.2f}", (i, loss), (0, 7), textcoords="offset points", ha="center", fontsize=9, color=INK)
+    ax.set(xlabel="blocks passed", ylabel="loss, nats", xticks=range(len(losses)))
+    ax.margins(y=0.2)
+    return fig
+
+
+KINDS = {
+    "vowels": ("q", "o"), "consonants": ("stream", "s"), "capitals": ("k", "^"), "punctuation": ("v", "D"),
+}  # fmt: skip
+
+
+def characters(points: dict) -> Figure:
+    """Characters in the plane, by kind: ``{kind: {character: (x, y)}}``; each is written at its place."""
+    fig = _figure(6.5, 5.2)
+    ax = fig.subplots()
+    for kind, places in points.items():
+        name, marker = KINDS[kind]
+        xy = np.array(list(places.values()))
+        ax.plot(*xy.T, marker, color=COLORS[name][0], markersize=15, alpha=0.3, label=kind, linewidth=0)
+        for character, (x, y) in places.items():
+            shown = {" ": "␣", "\n": "↵"}.get(character, character)
+            ax.text(x, y, shown, ha="center", va="center", fontsize=9, color=INK)
+    ax.set(xlabel="first principal component", ylabel="second principal component")
+    fig.legend(loc="outside lower center", ncols=4, markerscale=0.6)
+    return fig
+
+
+# --- The whole model ------------------------------------------------------------------------------------------------
+
+
+def stream_loudness(panels: dict) -> Figure:
+    """Root mean square of the stream over the share of the depth, ``{title: {L: levels (L + 1)}}``, on one axis."""
+    fig = _figure(7, 3.2)
+    axes = fig.subplots(1, len(panels), sharey=True)
+    for ax, (title, curves) in zip(axes, panels.items(), strict=True):
+        for style, (layers, levels) in zip((":", "--", "-"), curves.items(), strict=False):
+            share = np.linspace(0, 1, len(levels))
+            ax.plot(share, levels, style, color=COLORS["stream"][0], label=f"{layers} layers")
+        ax.set(title=title, xlabel="share of the depth", xlim=(0, 1), ylim=(0, None))
+    axes[0].set_ylabel("root mean square of the stream")
+    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return fig
