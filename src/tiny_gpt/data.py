@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int, Int64
+from jaxtyping import Float, Int64, Integer
 from torch import Tensor
 
 # --- Characters as ids ----------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ class CharTokenizer:
                 f"them, or make a tokenizer from a text that has them. The vocabulary is {self.vocab!r}"
             ) from None
 
-    def decode(self, ids: Int[Tensor, "N"] | Iterable[int]) -> str:
+    def decode(self, ids: Integer[Tensor, "N"] | Iterable[int]) -> str:
         """The text of N characters that ids (N,) stand for. Raises ValueError for an id outside 0 to V - 1."""
         if isinstance(ids, Tensor):
             ids = ids.tolist()
@@ -264,7 +264,9 @@ def _language_reference() -> str:
 # --- Splits and batches -----------------------------------------------------------------------------------------
 
 
-def split(ids: Int[Tensor, "N"], fraction: float = 0.9) -> tuple[Int[Tensor, "N_train"], Int[Tensor, "N_valid"]]:
+def split(
+    ids: Integer[Tensor, "N"], fraction: float = 0.9
+) -> tuple[Integer[Tensor, "N_train"], Integer[Tensor, "N_valid"]]:
     """The first ``fraction`` of the tokens (N,) for training, the rest for validation, in order.
 
     Raises ValueError if ``fraction`` is not between 0 and 1 or leaves one part empty.
@@ -278,7 +280,7 @@ def split(ids: Int[Tensor, "N"], fraction: float = 0.9) -> tuple[Int[Tensor, "N_
 
 
 def get_batch(
-    ids: Int[Tensor, "N"],
+    ids: Integer[Tensor, "N"],
     batch_size: int,
     block_size: int,
     *,

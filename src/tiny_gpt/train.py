@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
 from torch import Tensor
 from tqdm import tqdm
 
@@ -30,7 +30,7 @@ from .model import GPTConfig, TinyGPT
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How to train. The defaults are the ``cpu`` preset's. Raises ValueError for values that make no sense."""
+    """How to train."""
 
     max_steps: int = 2000
     """Length of the run, in updates of the weights."""
@@ -72,6 +72,7 @@ class TrainConfig:
     """Whether to try torch.compile: a minute at first, then faster steps, mostly on a GPU."""
 
     def __post_init__(self):
+        """Raises ValueError for values that make no sense. (The class's own docstring is a heading in --help.)"""
         for name in ("max_steps", "batch_size", "accumulate", "eval_every", "eval_batches", "sample_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
@@ -194,8 +195,8 @@ class History:
 
 def train(
     model: TinyGPT | GPTConfig,
-    train_ids: Int[Tensor, "N_train"],
-    valid_ids: Int[Tensor, "N_valid"],
+    train_ids: Integer[Tensor, "N_train"],
+    valid_ids: Integer[Tensor, "N_valid"],
     config: TrainConfig,
     *,
     tokenizer: CharTokenizer | None = None,
@@ -240,7 +241,7 @@ def train(
 
 
 @torch.no_grad()
-def evaluate(model: TinyGPT, ids: Int[Tensor, "N"], config: TrainConfig, *, batches: int | None = None) -> float:
+def evaluate(model: TinyGPT, ids: Integer[Tensor, "N"], config: TrainConfig, *, batches: int | None = None) -> float:
     """The model's mean loss, nats, on ``batches`` fixed batches of ids (N,): the same ones whenever it is called.
 
     By default as many as ``config.eval_batches``. Dropout is off meanwhile, the mode restored after.
