@@ -228,7 +228,7 @@ def train(
     if run.device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32 in the matrix products that stay float32
     try:
-        with _Interrupts() as interrupts, _Bar(config, run.step, progress) as bar:
+        with _Interrupts() as interrupts, _Bar(config, run.step, run.model.config.block_size, progress) as bar:
             run.forward = run.compiled() if config.compile else run.model
             run.loop(interrupts, bar, on_eval)
     finally:
@@ -304,6 +304,7 @@ class _Run:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
         self.history = History(model=self.model)
         self.step = 0
+        self.training_seconds = 0.0  # spent on updates
         self.pending = []  # (loss, gradient norm, learning rate) of updates that are still only on the device
 
     def _check(self, train_ids, valid_ids):
@@ -352,10 +353,9 @@ class _Run:
             self.update()
             if self.device.type == "cpu" or len(self.pending) == 20:
                 self.flush(bar)  # asking for a number makes a GPU wait, so there it is asked seldom
-            self.training_seconds += time.perf_counter() - start
-            bar.update(1)
-
-    training_seconds = 0.0
+            elapsed = time.perf_counter() - start
+            self.training_seconds += elapsed
+            bar.update(elapsed)
 
     def update(self):
         """One update of the weights, with the averaged gradient of ``accumulate`` batches."""
@@ -379,7 +379,7 @@ class _Run:
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
 
-    def flush(self, bar=None):
+    def flush(self, bar):
         """Fetch the losses of the latest updates from the device, and stop if one is not a number."""
         if not self.pending:
             return
@@ -394,8 +394,7 @@ class _Run:
             history.loss.append(loss)
             history.lr.append(lr)
             history.grad_norm.append(norm)
-        if bar is not None:
-            bar.show(losses[-1], self.config.batch_size * self.config.accumulate * self.model.config.block_size)
+        bar.show(losses[-1])
 
     def _diverged(self, loss: float, lr: float) -> str:
         history = self.history
@@ -581,12 +580,12 @@ class _Interrupts:
 class _Bar:
     """The progress bar: steps, loss, tokens a second, time left."""
 
-    def __init__(self, config: TrainConfig, step: int, shown: bool):
+    def __init__(self, config: TrainConfig, step: int, block_size: int, shown: bool):
         self.shown = shown
+        self.tokens_per_step = config.batch_size * config.accumulate * block_size
+        self.steps, self.seconds = 0, 0.0  # since this call began, evaluations not counted
         shape = "{l_bar}{bar}| step {n_fmt}/{total_fmt}{postfix}, {remaining} left"
-        self.bar = tqdm(
-            total=config.max_steps, initial=step, disable=not shown, bar_format=shape, mininterval=0.5, leave=True
-        )
+        self.bar = tqdm(total=config.max_steps, initial=step, disable=not shown, bar_format=shape, mininterval=0.5)
 
     def __enter__(self):
         return self
@@ -594,13 +593,15 @@ class _Bar:
     def __exit__(self, *error):
         self.bar.close()
 
-    def update(self, steps: int):
-        self.bar.update(steps)
+    def update(self, seconds: float):
+        """One more step, which took so long."""
+        self.steps += 1
+        self.seconds += seconds
+        self.bar.update(1)
 
-    def show(self, loss: float, tokens_per_step: int):
+    def show(self, loss: float):
         if self.shown:
-            rate = self.bar.format_dict["rate"]
-            speed = f", {rate * tokens_per_step:,.0f} tokens/s" if rate else ""
+            speed = f", {self.tokens_per_step * self.steps / self.seconds:,.0f} tokens/s" if self.steps else ""
             self.bar.set_postfix_str(f"loss {loss:.3f}{speed}", refresh=False)
 
     def say(self, text: str):
