@@ -168,7 +168,8 @@ def test_without_a_whole_answer_load_text_falls_back_and_says_so(server, fresh, 
     text = load_text()
     assert not text.is_shakespeare
     assert text.name == "Python's language reference"
-    assert says in text.source
+    assert text.source == "the standard library, because Shakespeare could not be downloaded"
+    assert says in text.problem
     assert len(text.text) > 100_000
     assert 'The "while" statement' in text.text
     assert files_in(fresh) == []

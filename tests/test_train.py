@@ -258,6 +258,9 @@ def test_resuming_something_else_is_refused(tmp_path):
         run(out=tmp_path / "elsewhere", resume=True)
     with pytest.raises(ValueError, match="needs the folder"):
         run(resume=True)
+    (tmp_path / "best.pt").replace(tmp_path / "last.pt")
+    with pytest.raises(ValueError, match="which cannot go on"):
+        run(out=tmp_path, resume=True)
 
 
 PRELUDE = """
@@ -471,3 +474,15 @@ def test_bfloat16_on_request_trains_too():
     assert history.valid_loss[-1] < history.valid_loss[0]
     assert history.loss != run().loss
     assert all(p.dtype == torch.float32 for p in history.model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("device", "capability", "expected"),
+    [("cpu", None, "float32"), ("mps", None, "float32"), ("cuda", (7, 5), "float16"), ("cuda", (8, 0), "bfloat16")],
+)  # fmt: skip
+def test_the_precision_is_the_devices_own(monkeypatch, device, capability, expected):
+    """A T4 (7.5) has no bfloat16 of its own, an A100 (8.0) has."""
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    assert training._precision(TrainConfig(), torch.device(device)) == getattr(torch, expected)
+    assert training._precision(TrainConfig(dtype="float32"), torch.device(device)) == torch.float32

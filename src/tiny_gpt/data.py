@@ -113,6 +113,7 @@ class Text:
     name: str  # what it is: "Tiny Shakespeare", a file's name, "Python's language reference"
     is_shakespeare: bool  # whether it is the very text that published losses are measured on
     source: str  # where it came from, a phrase for a sentence; no path of a machine in it
+    problem: str = ""  # why it is not Shakespeare, if that was wanted: what each mirror did
 
 
 def load_shakespeare(path: str | os.PathLike | None = None) -> str:
@@ -129,7 +130,7 @@ def load_text(path: str | os.PathLike | None = None) -> Text:
     """A text to train on: any UTF-8 file at ``path``; without one Shakespeare, as ``load_shakespeare`` finds it.
 
     If Shakespeare would have to be downloaded and no mirror can be reached, the text is one that every Python
-    carries, its language reference, and ``name`` and ``source`` say so. Wrong bytes are an error here too.
+    carries, its language reference, and ``name``, ``source`` and ``problem`` say so. Wrong bytes are an error here too.
     """
     if path is not None:
         data = _read(Path(path))
@@ -145,8 +146,8 @@ def load_text(path: str | os.PathLike | None = None) -> Text:
     try:
         text, source = _find_shakespeare(None)
     except DownloadError as error:
-        source = f"the standard library, because Shakespeare could not be downloaded ({error})"
-        return Text(_language_reference(), "Python's language reference", False, source)
+        source = "the standard library, because Shakespeare could not be downloaded"
+        return Text(_language_reference(), "Python's language reference", False, source, str(error))
     return Text(text, "Tiny Shakespeare", True, source)
 
 

@@ -271,8 +271,9 @@ def _precision(config: TrainConfig, device: torch.device) -> torch.dtype:
         return getattr(torch, config.dtype)
     if device.type != "cuda":
         return torch.float32
-    # Emulated bfloat16, on GPUs before Ampere, is far slower than their own float16.
-    native = torch.cuda.is_bf16_supported(including_emulation=False)
+    # torch.cuda.is_bf16_supported() is also True where bfloat16 is only emulated, as on a T4: far slower than that
+    # GPU's own float16. To ask it for native support needs a newer torch than the oldest that this package allows.
+    native = torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
     return torch.bfloat16 if native else torch.float16
 
 
@@ -497,6 +498,8 @@ class _Run:
         if not path.exists():
             raise ValueError(f"there is nothing to resume in {self.out}: it has no last.pt")
         saved = _load(path, self.device)
+        if "resume" not in saved:
+            raise ValueError(f"{path} has weights but not the state of a run: it is a best.pt, which cannot go on")
         theirs = {**saved["model_config"], **saved["train_config"]}
         ours = {**asdict(self.model.config), **asdict(self.config)}
         changed = [f"{key} was {theirs.get(key)!r}, is {ours[key]!r}" for key in ours if theirs.get(key) != ours[key]]
