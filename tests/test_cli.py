@@ -1,5 +1,6 @@
 """cli.py: the command as a reader runs it, in a process of its own."""
 
+import io
 import os
 import signal
 import subprocess
@@ -100,7 +101,25 @@ def test_sample_writes_the_prompt_and_the_continuation(trained, in_here):
     assert again[1].startswith("\n")
 
 
-def test_characters_come_as_they_are_drawn(trained):
+def test_each_character_is_shown_at_once(trained, monkeypatch):
+    class Screen(io.StringIO):
+        def __init__(self):
+            super().__init__()
+            self.shown = []
+
+        def flush(self):
+            self.shown.append(self.getvalue())
+
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    with pytest.raises(SystemExit):
+        main(["sample", "--out", str(trained[0]), "--prompt", "to", "--max-new-tokens", "9", "--device", "cpu"])
+    text = screen.getvalue()
+    assert len(text) == 2 + 9 + 1
+    assert screen.shown[:9] == [text[: 3 + i] for i in range(9)]
+
+
+def test_a_reader_may_stop_listening(trained):
     with start("sample", "--out", trained[0], "--max-new-tokens", 10**9, "--seed", 1) as process:
         assert len(process.stdout.read(200)) == 200  # long before the end
         process.stdout.close()  # as `head` does

@@ -145,8 +145,8 @@ def test_a_good_download_is_kept_and_not_repeated(server, fresh, monkeypatch):
 @pytest.mark.parametrize("first", ["missing", "truncated", "cut", "wrong", "longer", "hanging", "dripping"])
 def test_the_second_mirror_is_asked_when_the_first_fails(server, fresh, monkeypatch, first):
     monkeypatch.setattr(data, "MIRRORS", server.mirrors(first, "good"))
-    monkeypatch.setattr(data, "TIMEOUT", 0.4)
-    monkeypatch.setattr(data, "DEADLINE", 0.6)
+    monkeypatch.setattr(data, "TIMEOUT", 1.0)
+    monkeypatch.setattr(data, "DEADLINE", 1.5)
     assert load_shakespeare().encode() == GOOD
     assert server.asked == [f"/{first}", "/good"]
     assert files_in(fresh) == ["tinyshakespeare.txt"]
@@ -159,8 +159,8 @@ def test_the_second_mirror_is_asked_when_the_first_fails(server, fresh, monkeypa
 )  # fmt: skip
 def test_without_a_whole_answer_load_text_falls_back_and_says_so(server, fresh, monkeypatch, mirror, says):
     monkeypatch.setattr(data, "MIRRORS", server.mirrors(mirror))
-    monkeypatch.setattr(data, "TIMEOUT", 0.4)
-    monkeypatch.setattr(data, "DEADLINE", 0.6)
+    monkeypatch.setattr(data, "TIMEOUT", 1.0)
+    monkeypatch.setattr(data, "DEADLINE", 1.5)
     start = time.monotonic()
     with pytest.raises(data.DownloadError, match=says):
         load_shakespeare()
