@@ -1,7 +1,10 @@
 """The command ``tiny-gpt``: train a model, let it write. Its flags are the fields of the dataclasses."""
 
 import argparse
+import contextlib
+import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,14 +100,24 @@ def _parse(args: list[str]) -> Train | Sample:
         preset = PRESETS.get(known.preset, PRESETS[auto])
         sizes, training = Sizes(**preset.model), preset.train
     default = Train(sizes=sizes, training=training)
-    return tyro.cli(
-        OmitArgPrefixes[
-            Annotated[Train, subcommand("train", default=default)] | Annotated[Sample, subcommand("sample")]
-        ],
-        prog="tiny-gpt",
-        description="Train a small GPT on characters, and let it write.",
-        args=args,
-    )
+    commands = Annotated[Train, subcommand("train", default=default)] | Annotated[Sample, subcommand("sample")]
+    about = "Train a small GPT on characters, and let it write."
+    box = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(box):
+            return tyro.cli(OmitArgPrefixes[commands], prog="tiny-gpt", description=about, args=args)
+    except SystemExit as end:
+        if not end.code:  # --help
+            raise
+        raise ValueError(_one_line(box.getvalue())) from None
+
+
+def _one_line(box: str) -> str:
+    """What tyro draws as a box of several lines, as one."""
+    lines = [line.strip("│╭╮╰╯─ ") for line in box.splitlines()[1:]]
+    text = " ".join(line for line in lines if line)
+    text = re.sub(r"Error parsing \S+: ", "", text)
+    return re.sub(r"\.? For full helptext, (see|run) (.*)$", r". See \2", text)
 
 
 def _train(command: Train) -> int:

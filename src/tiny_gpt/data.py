@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int, Int64
+from jaxtyping import Float, Int64, Integer
 from torch import Tensor
 
 # --- Characters as ids ----------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ class CharTokenizer:
                 f"them, or make a tokenizer from a text that has them. The vocabulary is {self.vocab!r}"
             ) from None
 
-    def decode(self, ids: Int[Tensor, "N"] | Iterable[int]) -> str:
+    def decode(self, ids: Integer[Tensor, "N"] | Iterable[int]) -> str:
         """The text of N characters that ids (N,) stand for. Raises ValueError for an id outside 0 to V - 1."""
         if isinstance(ids, Tensor):
             ids = ids.tolist()
@@ -113,6 +113,7 @@ class Text:
     name: str  # what it is: "Tiny Shakespeare", a file's name, "Python's language reference"
     is_shakespeare: bool  # whether it is the very text that published losses are measured on
     source: str  # where it came from, a phrase for a sentence; no path of a machine in it
+    problem: str = ""  # why it is not Shakespeare, if that was wanted: what each mirror did
 
 
 def load_shakespeare(path: str | os.PathLike | None = None) -> str:
@@ -129,7 +130,7 @@ def load_text(path: str | os.PathLike | None = None) -> Text:
     """A text to train on: any UTF-8 file at ``path``; without one Shakespeare, as ``load_shakespeare`` finds it.
 
     If Shakespeare would have to be downloaded and no mirror can be reached, the text is one that every Python
-    carries, its language reference, and ``name`` and ``source`` say so. Wrong bytes are an error here too.
+    carries, its language reference, and ``name``, ``source`` and ``problem`` say so. Wrong bytes are an error here too.
     """
     if path is not None:
         data = _read(Path(path))
@@ -145,8 +146,8 @@ def load_text(path: str | os.PathLike | None = None) -> Text:
     try:
         text, source = _find_shakespeare(None)
     except DownloadError as error:
-        source = f"the standard library, because Shakespeare could not be downloaded ({error})"
-        return Text(_language_reference(), "Python's language reference", False, source)
+        source = "the standard library, because Shakespeare could not be downloaded"
+        return Text(_language_reference(), "Python's language reference", False, source, str(error))
     return Text(text, "Tiny Shakespeare", True, source)
 
 
@@ -264,7 +265,9 @@ def _language_reference() -> str:
 # --- Splits and batches -----------------------------------------------------------------------------------------
 
 
-def split(ids: Int[Tensor, "N"], fraction: float = 0.9) -> tuple[Int[Tensor, "N_train"], Int[Tensor, "N_valid"]]:
+def split(
+    ids: Integer[Tensor, "N"], fraction: float = 0.9
+) -> tuple[Integer[Tensor, "N_train"], Integer[Tensor, "N_valid"]]:
     """The first ``fraction`` of the tokens (N,) for training, the rest for validation, in order.
 
     Raises ValueError if ``fraction`` is not between 0 and 1 or leaves one part empty.
@@ -278,7 +281,7 @@ def split(ids: Int[Tensor, "N"], fraction: float = 0.9) -> tuple[Int[Tensor, "N_
 
 
 def get_batch(
-    ids: Int[Tensor, "N"],
+    ids: Integer[Tensor, "N"],
     batch_size: int,
     block_size: int,
     *,

@@ -22,11 +22,12 @@ def to_gpt2(model: TinyGPT, transposed: bool = True) -> dict[str, Float[Tensor, 
     """
     theirs = {}
     for name, tensor in model.state_dict().items():
-        parts = [GPT2_NAMES.get(part, part) for part in name.split(".")]
-        if transposed and _is_block_matrix(parts, tensor):
+        if transposed and tensor.dim() == 2 and (".attn." in name or ".mlp." in name):
             tensor = tensor.t()  # (out, in) -> (in, out)
-        prefix = [] if parts[0] == "lm_head" else ["transformer"]
-        theirs[".".join(prefix + parts)] = tensor
+        name = f".{name}"  # so that every part has a dot on both sides
+        for our_part, gpt2_part in GPT2_NAMES:
+            name = name.replace(our_part, gpt2_part)
+        theirs[name[1:] if name == ".lm_head.weight" else f"transformer{name}"] = tensor
     return theirs
 
 
@@ -72,8 +73,3 @@ def from_gpt2(
     except RuntimeError as error:  # torch lists every name and shape that does not fit
         raise ValueError(f"these weights do not fit {config}: {error}") from None
     return model
-
-
-def _is_block_matrix(parts: list[str], tensor: Tensor) -> bool:
-    """Whether this is one of a block's four matrices, which Hugging Face stores as (in, out)."""
-    return len(parts) > 2 and parts[2] in ("attn", "mlp") and tensor.dim() == 2

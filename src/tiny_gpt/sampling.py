@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
 from torch import Tensor
 
 from .data import CharTokenizer
@@ -39,7 +39,7 @@ class Step:
 
 def steps(
     model: TinyGPT,
-    prompt: Int[Tensor, "T"],
+    prompt: Integer[Tensor, "T"],
     max_new_tokens: int,
     temperature: float = 1.0,
     top_k: int | None = None,

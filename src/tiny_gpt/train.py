@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
 from torch import Tensor
 from tqdm import tqdm
 
@@ -30,7 +30,7 @@ from .model import GPTConfig, TinyGPT
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How to train. The defaults are the ``cpu`` preset's. Raises ValueError for values that make no sense."""
+    """How to train."""
 
     max_steps: int = 2000
     """Length of the run, in updates of the weights."""
@@ -72,6 +72,7 @@ class TrainConfig:
     """Whether to try torch.compile: a minute at first, then faster steps, mostly on a GPU."""
 
     def __post_init__(self):
+        """Raises ValueError for values that make no sense. (The class's own docstring is a heading in --help.)"""
         for name in ("max_steps", "batch_size", "accumulate", "eval_every", "eval_batches", "sample_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
@@ -194,8 +195,8 @@ class History:
 
 def train(
     model: TinyGPT | GPTConfig,
-    train_ids: Int[Tensor, "N_train"],
-    valid_ids: Int[Tensor, "N_valid"],
+    train_ids: Integer[Tensor, "N_train"],
+    valid_ids: Integer[Tensor, "N_valid"],
     config: TrainConfig,
     *,
     tokenizer: CharTokenizer | None = None,
@@ -227,7 +228,7 @@ def train(
     if run.device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32 in the matrix products that stay float32
     try:
-        with _Interrupts() as interrupts, _Bar(config, run.step, progress) as bar:
+        with _Interrupts() as interrupts, _Bar(config, run.step, run.model.config.block_size, progress) as bar:
             run.forward = run.compiled() if config.compile else run.model
             run.loop(interrupts, bar, on_eval)
     finally:
@@ -240,7 +241,7 @@ def train(
 
 
 @torch.no_grad()
-def evaluate(model: TinyGPT, ids: Int[Tensor, "N"], config: TrainConfig, *, batches: int | None = None) -> float:
+def evaluate(model: TinyGPT, ids: Integer[Tensor, "N"], config: TrainConfig, *, batches: int | None = None) -> float:
     """The model's mean loss, nats, on ``batches`` fixed batches of ids (N,): the same ones whenever it is called.
 
     By default as many as ``config.eval_batches``. Dropout is off meanwhile, the mode restored after.
@@ -270,8 +271,9 @@ def _precision(config: TrainConfig, device: torch.device) -> torch.dtype:
         return getattr(torch, config.dtype)
     if device.type != "cuda":
         return torch.float32
-    # Emulated bfloat16, on GPUs before Ampere, is far slower than their own float16.
-    native = torch.cuda.is_bf16_supported(including_emulation=False)
+    # torch.cuda.is_bf16_supported() is also True where bfloat16 is only emulated, as on a T4: far slower than that
+    # GPU's own float16. To ask it for native support needs a newer torch than the oldest that this package allows.
+    native = torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
     return torch.bfloat16 if native else torch.float16
 
 
@@ -303,6 +305,7 @@ class _Run:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
         self.history = History(model=self.model)
         self.step = 0
+        self.training_seconds = 0.0  # spent on updates
         self.pending = []  # (loss, gradient norm, learning rate) of updates that are still only on the device
 
     def _check(self, train_ids, valid_ids):
@@ -351,10 +354,9 @@ class _Run:
             self.update()
             if self.device.type == "cpu" or len(self.pending) == 20:
                 self.flush(bar)  # asking for a number makes a GPU wait, so there it is asked seldom
-            self.training_seconds += time.perf_counter() - start
-            bar.update(1)
-
-    training_seconds = 0.0
+            elapsed = time.perf_counter() - start
+            self.training_seconds += elapsed
+            bar.update(elapsed)
 
     def update(self):
         """One update of the weights, with the averaged gradient of ``accumulate`` batches."""
@@ -378,7 +380,7 @@ class _Run:
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
 
-    def flush(self, bar=None):
+    def flush(self, bar):
         """Fetch the losses of the latest updates from the device, and stop if one is not a number."""
         if not self.pending:
             return
@@ -393,8 +395,7 @@ class _Run:
             history.loss.append(loss)
             history.lr.append(lr)
             history.grad_norm.append(norm)
-        if bar is not None:
-            bar.show(losses[-1], self.config.batch_size * self.config.accumulate * self.model.config.block_size)
+        bar.show(losses[-1])
 
     def _diverged(self, loss: float, lr: float) -> str:
         history = self.history
@@ -497,6 +498,8 @@ class _Run:
         if not path.exists():
             raise ValueError(f"there is nothing to resume in {self.out}: it has no last.pt")
         saved = _load(path, self.device)
+        if "resume" not in saved:
+            raise ValueError(f"{path} has weights but not the state of a run: it is a best.pt, which cannot go on")
         theirs = {**saved["model_config"], **saved["train_config"]}
         ours = {**asdict(self.model.config), **asdict(self.config)}
         changed = [f"{key} was {theirs.get(key)!r}, is {ours[key]!r}" for key in ours if theirs.get(key) != ours[key]]
@@ -580,12 +583,12 @@ class _Interrupts:
 class _Bar:
     """The progress bar: steps, loss, tokens a second, time left."""
 
-    def __init__(self, config: TrainConfig, step: int, shown: bool):
+    def __init__(self, config: TrainConfig, step: int, block_size: int, shown: bool):
         self.shown = shown
+        self.tokens_per_step = config.batch_size * config.accumulate * block_size
+        self.steps, self.seconds = 0, 0.0  # since this call began, evaluations not counted
         shape = "{l_bar}{bar}| step {n_fmt}/{total_fmt}{postfix}, {remaining} left"
-        self.bar = tqdm(
-            total=config.max_steps, initial=step, disable=not shown, bar_format=shape, mininterval=0.5, leave=True
-        )
+        self.bar = tqdm(total=config.max_steps, initial=step, disable=not shown, bar_format=shape, mininterval=0.5)
 
     def __enter__(self):
         return self
@@ -593,13 +596,15 @@ class _Bar:
     def __exit__(self, *error):
         self.bar.close()
 
-    def update(self, steps: int):
-        self.bar.update(steps)
+    def update(self, seconds: float):
+        """One more step, which took so long."""
+        self.steps += 1
+        self.seconds += seconds
+        self.bar.update(1)
 
-    def show(self, loss: float, tokens_per_step: int):
+    def show(self, loss: float):
         if self.shown:
-            rate = self.bar.format_dict["rate"]
-            speed = f", {rate * tokens_per_step:,.0f} tokens/s" if rate else ""
+            speed = f", {self.tokens_per_step * self.steps / self.seconds:,.0f} tokens/s" if self.steps else ""
             self.bar.set_postfix_str(f"loss {loss:.3f}{speed}", refresh=False)
 
     def say(self, text: str):

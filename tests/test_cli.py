@@ -1,0 +1,215 @@
+"""cli.py: the command as a reader runs it, in a process of its own."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import tiny_gpt
+from tiny_gpt.cli import main
+from tiny_gpt.train import History, load_checkpoint
+
+TEXT = "to be, or not to be: that is the question.\n" * 40
+TINY = {"block-size": 8, "n-layer": 1, "n-head": 2, "n-embd": 8, "batch-size": 2, "eval-batches": 2, "device": "cpu"}
+TINY = [str(part) for name, value in TINY.items() for part in (f"--{name}", value)]
+SOURCE = str(Path(tiny_gpt.__file__).parents[1])
+
+
+def start(*args, **kwargs):
+    env = {name: value for name, value in os.environ.items() if name != "TINY_GPT_DATA"}
+    env |= {"PYTHONPATH": os.pathsep.join(p for p in (SOURCE, env.get("PYTHONPATH")) if p), "COLUMNS": "200"}
+    env |= kwargs.pop("env", {})
+    command = [sys.executable, "-m", "tiny_gpt", *map(str, args)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, **kwargs)
+
+
+def tiny_gpt_(*args, **kwargs):
+    process = start(*args, **kwargs)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+@pytest.fixture
+def in_here(capsys):
+    """``in_here(*args)``: the same without a process, which takes seconds to start: (exit code, stdout, stderr)."""
+
+    def call(*args):
+        with pytest.raises(SystemExit) as end:
+            main([str(arg) for arg in args])
+        return end.value.code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def refused(in_here):
+    """``refused(*args, says=...)``: exit code 2, nothing on stdout, one line on stderr that says it."""
+
+    def check(*args, says):
+        code, out, err = in_here(*args)
+        assert (code, out) == (2, "")
+        assert err.startswith("tiny-gpt: error: ")
+        assert err.count("\n") == 1
+        assert says in err
+
+    return check
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "hamlet.txt"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, text):
+    out = tmp_path_factory.mktemp("cli") / "run"
+    code, printed, err = tiny_gpt_(
+        "train", "--out", out, "--data", text, *TINY, "--max-steps", 20, "--eval-every", 10, "--warmup-steps", 2
+    )
+    assert code == 0, err
+    return out, printed, err
+
+
+def test_train_leaves_a_run_behind_and_says_what_is_next(trained):
+    out, printed, err = trained
+    assert "hamlet.txt (the file that you named): 1,720 characters, 17 of them different." in printed
+    assert f"tiny-gpt sample --out {out}" in printed
+    assert "step 20: training loss" in err
+    model, tokenizer, meta = load_checkpoint(out)
+    assert tokenizer.vocab == "".join(sorted(set(TEXT)))
+    assert (model.config.n_embd, model.config.bias, meta["train_config"]["batch_size"]) == (8, False, 2)
+    assert History.load(out / "history.jsonl").eval_step == [0, 10, 20]
+
+
+def test_sample_writes_the_prompt_and_the_continuation(trained, in_here):
+    out, *_ = trained
+    code, written, err = tiny_gpt_("sample", "--out", out, "--prompt", "to be", "--max-new-tokens", 30, "--seed", 5)
+    assert (code, err) == (0, "")
+    model, tokenizer, _ = load_checkpoint(out)
+    ids = model.generate(tokenizer.encode("to be")[None], 30, generator=torch.Generator().manual_seed(5))
+    assert written == tokenizer.decode(ids[0]) + "\n"
+    again = in_here("sample", "--out", out / "last.pt", "--max-new-tokens", 10, "--temperature", 0, "--device", "cpu")
+    assert again[0] == 0
+    assert again[1].startswith("\n")
+
+
+def test_each_character_is_shown_at_once(trained, monkeypatch):
+    class Screen(io.StringIO):
+        def __init__(self):
+            super().__init__()
+            self.shown = []
+
+        def flush(self):
+            self.shown.append(self.getvalue())
+
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    with pytest.raises(SystemExit):
+        main(["sample", "--out", str(trained[0]), "--prompt", "to", "--max-new-tokens", "9", "--device", "cpu"])
+    text = screen.getvalue()
+    assert len(text) == 2 + 9 + 1
+    assert screen.shown[:9] == [text[: 3 + i] for i in range(9)]
+
+
+def test_a_reader_may_stop_listening(trained):
+    with start("sample", "--out", trained[0], "--max-new-tokens", 10**9, "--seed", 1) as process:
+        assert len(process.stdout.read(200)) == 200  # long before the end
+        process.stdout.close()  # as `head` does
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=60) == 0
+
+
+def test_help_names_flags_and_units(in_here, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, err = in_here("--help")
+    assert (code, err) == (0, "")
+    assert "train" in out
+    assert "sample" in out
+    for absent in ("check", "export", "serve"):
+        assert absent not in out
+    code, out, _ = in_here("train", "--preset", "gpu", "--help")
+    assert code == 0
+    for piece in ("--n-layer", "--learning-rate", "in tokens", "updates", "(default: 384)", "(default: 5000)"):
+        assert piece in out
+    assert "vocab" not in out.replace("that of the vocabulary comes from the text", "")
+    code, out, _ = in_here("sample", "--help")
+    assert "in tokens (characters)" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [(["train", "--n-head", "3"], "n_embd=128 is not divisible by n_head=3"),
+     (["train", "--preset", "tpu"], "'tpu'"), (["train", "--nonsense"], "--nonsense"), ([], "train, sample"),
+     (["train", "--max-steps"], "--max-steps"), (["train", "--beta1", "2"], "beta1 must lie in [0, 1), got 2.0"),
+     (["train", "--data", "nowhere.txt"], "there is no file nowhere.txt"),
+     (["sample", "--out", "nowhere"], "there is no checkpoint nowhere")],
+)  # fmt: skip
+def test_wrong_arguments_are_one_line(args, says, refused, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    refused(*args, says=says)
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_characters_in_the_prompt_are_shown(trained, refused):
+    refused("sample", "--out", trained[0], "--prompt", "to bé", says="'é' not among the 17 characters")
+    refused("sample", "--out", trained[0], "--prompt", "", says="the prompt is empty")
+    refused("sample", "--out", trained[0], "--temperature", "-1", says="temperature must be 0 or more")
+
+
+def test_a_truncated_checkpoint_is_one_line(trained, refused, tmp_path):
+    path = tmp_path / "half.pt"
+    path.write_bytes((trained[0] / "best.pt").read_bytes()[:2000])
+    refused("sample", "--out", path, says="half.pt is damaged or not a checkpoint")
+
+
+def test_a_run_is_not_written_over_by_the_command(trained, text):
+    code, _, err = tiny_gpt_("train", "--out", trained[0], "--data", text, *TINY)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert err.endswith("already holds a run: resume it, or choose another folder\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_and_resume_with_the_runs_own_settings(text, in_here, tmp_path):
+    out = tmp_path / "run"
+    args = ("train", "--out", out, "--data", text, *TINY, "--max-steps", 2000, "--eval-every", 100)
+    unblock = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    process = start(*args, **unblock)
+    end = time.monotonic() + 60
+    while not (out / "last.pt").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "--resume" in err
+    assert "Traceback" not in err
+    *_, meta = load_checkpoint(out / "last.pt")
+    assert meta["step"] < 2000
+    code, printed, err = tiny_gpt_("train", "--out", out, "--data", text, "--resume")
+    assert code == 0, err
+    assert "Lowest validation loss" in printed
+    *_, meta = load_checkpoint(out / "last.pt")
+    assert meta["step"] == 2000
+    assert len(meta["history"].loss) == 2000
+    code, _, err = in_here("train", "--out", out, "--data", text, "--resume", "--max-steps", 3000)
+    assert code == 2
+    assert "max_steps was 2000, is 3000" in err
+
+
+def test_importing_the_package_is_only_importing():
+    code = (
+        "import sys, torch; state = torch.get_rng_state(); import tiny_gpt, tiny_gpt.data, tiny_gpt.train\n"
+        "assert torch.equal(state, torch.get_rng_state())\n"
+        "print([m for m in ('matplotlib', 'tyro', 'safetensors', 'huggingface_hub', 'IPython') if m in sys.modules])"
+    )
+    env = {**os.environ, "PYTHONPATH": SOURCE}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=60)
+    assert result.stdout == "[]\n", result.stderr

@@ -1,0 +1,488 @@
+"""train.py: the schedule, the very same run after a break, checkpoints that are whole, and runs that fail well."""
+
+import json
+import math
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tiny_gpt import train as training
+from tiny_gpt.data import CharTokenizer, get_batch
+from tiny_gpt.model import GPTConfig, TinyGPT
+from tiny_gpt.train import (
+    PRESETS,
+    History,
+    TrainConfig,
+    evaluate,
+    learning_rate,
+    load_checkpoint,
+    pick_device,
+    train,
+)
+
+TEXT = "the cat sat on the mat and the dog sat on the log.\n" * 30
+TOKENIZER = CharTokenizer(TEXT)
+IDS = TOKENIZER.encode(TEXT)
+TRAIN, VALID = IDS[:1200], IDS[1200:]
+# Dropout, so that a resumed run also has to get torch's random numbers right.
+SIZES = GPTConfig(vocab_size=TOKENIZER.vocab_size, block_size=16, n_layer=2, n_head=2, n_embd=16, dropout=0.2)
+SHORT = TrainConfig(
+    max_steps=12, batch_size=4, warmup_steps=3, eval_every=4, eval_batches=3, learning_rate=1e-2, device="cpu"
+)
+
+
+def weights(model):
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def run(config=SHORT, model=SIZES, **kwargs):
+    return train(model, TRAIN, VALID, config, progress=False, **kwargs)
+
+
+class Stop(Exception):
+    """Raised from a callback: the power goes off."""
+
+
+def stop_at(step):
+    def callback(history):
+        if history.eval_step[-1] == step:
+            raise Stop
+
+    return callback
+
+
+# --- The numbers
+
+
+def test_the_learning_rate_goes_up_a_line_and_down_half_a_cosine():
+    config = TrainConfig(max_steps=110, warmup_steps=9, learning_rate=1.0, min_lr=0.2)
+    rates = [learning_rate(step, config) for step in range(111)]
+    assert rates[:10] == pytest.approx([(step + 1) / 10 for step in range(10)])
+    assert rates[9] == max(rates) == 1.0
+    assert rates[110] == pytest.approx(0.2)
+    # Half a cosine is symmetric about its middle, and flat at both ends.
+    assert all(rates[9 + i] + rates[110 - i] == pytest.approx(1.2) for i in range(50))
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert rates[9] - rates[10] < 0.001 < rates[59] - rates[60]
+
+
+def test_the_loop_is_the_textbook_one():
+    """The same run spelled out with nothing of train.py but its schedule."""
+    config = replace(SHORT, max_steps=5, weight_decay=0.3, grad_clip=0.5)
+    # No biases: a key's bias has no gradient (softmax does not feel it), and Adam makes whole steps of its rounding.
+    sizes = replace(SIZES, dropout=0.0, bias=False)
+    history = run(config, sizes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        model = TinyGPT(sizes)
+    order = torch.Generator().manual_seed(config.seed)
+    optimizer = model.configure_optimizers(0.3, 1.0, (0.9, 0.99), "cpu")
+    for step in range(5):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, config)
+        x, y = get_batch(TRAIN, 4, 16, generator=order)
+        _, loss = model(x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        norm = math.sqrt(sum(float((p.grad.double() ** 2).sum()) for p in model.parameters()))
+        for p in model.parameters():
+            p.grad *= min(1.0, 0.5 / (norm + 1e-6))
+        optimizer.step()
+        assert history.loss[step] == pytest.approx(loss.item(), abs=1e-6)
+        assert history.grad_norm[step] == pytest.approx(norm, rel=1e-5)
+        assert history.lr[step] == learning_rate(step, config)
+    for name, tensor in model.state_dict().items():
+        assert torch.allclose(history.model.state_dict()[name], tensor, atol=1e-5)
+
+
+def test_accumulated_batches_are_one_larger_batch():
+    sizes = replace(SIZES, dropout=0.0)
+    # Windows are drawn one after another from one generator: 2 x 4 of them are the 8 of one batch.
+    one, two = run(replace(SHORT, batch_size=8), sizes), run(replace(SHORT, batch_size=4, accumulate=2), sizes)
+    assert one.loss == pytest.approx(two.loss, abs=1e-5)
+    assert one.grad_norm == pytest.approx(two.grad_norm, rel=1e-3)
+
+
+def test_history_says_what_the_weights_were_worth():
+    seen = []
+
+    def look(history):
+        seen.append((history.eval_step[-1], evaluate(history.model, VALID, SHORT)))
+
+    history = run(on_eval=look)
+    assert history.eval_step == [0, 4, 8, 12] == [step for step, _ in seen]
+    assert history.valid_loss == [loss for _, loss in seen]  # to the bit: the batches are the same every time
+    assert len(history.loss) == len(history.lr) == len(history.grad_norm) == 12
+    assert history.best == (
+        history.eval_step[history.valid_loss.index(min(history.valid_loss))],
+        min(history.valid_loss),
+    )
+    assert history.valid_loss[0] == pytest.approx(math.log(SIZES.vocab_size), abs=0.1)
+    assert history.valid_loss[-1] < history.valid_loss[0] - 0.2
+    assert history.seconds == sorted(history.seconds)
+    with pytest.raises(ValueError, match="nothing has been evaluated"):
+        History().best  # noqa: B018
+
+
+def test_evaluation_is_without_dropout_and_the_mean_over_its_batches():
+    history = run()
+    model = history.model.train()
+    model.blocks[0].attn.eval()  # a mode that somebody chose
+    loss = evaluate(model, VALID, SHORT)
+    assert model.training
+    assert not model.blocks[0].attn.training
+    generator = torch.Generator().manual_seed(SHORT.eval_seed)
+    model.eval()
+    batches = [get_batch(VALID, 4, 16, generator=generator) for _ in range(3)]
+    assert loss == pytest.approx(sum(model(x, y)[1].item() for x, y in batches) / 3, abs=1e-6)
+
+
+def test_the_seed_is_all_that_counts_and_the_callers_randomness_is_left_alone(generator):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(generator.initial_seed() % 1000)
+        before = torch.get_rng_state()
+        first = run()
+        assert torch.equal(torch.get_rng_state(), before)
+        torch.rand(1)
+        second = run(on_eval=lambda history: torch.rand(5))  # callbacks may draw as they like
+    assert first == replace(second, seconds=first.seconds)
+    assert same(weights(first.model), weights(second.model))
+    assert run(replace(SHORT, seed=1)).loss != first.loss
+
+
+def test_a_model_that_is_passed_is_trained_in_place_and_keeps_its_mode(make):
+    model = make(SIZES).eval()
+    before = weights(model)
+    history = run(model=model)
+    assert history.model is model
+    assert not same(before, weights(model))
+    assert not model.training
+    assert history.valid_loss[-1] < history.valid_loss[0]
+
+
+def test_presets_are_the_published_configurations():
+    cpu, gpu = PRESETS["cpu"], PRESETS["gpu"]
+    assert TinyGPT(GPTConfig(vocab_size=65, **cpu.model)).get_num_params(False) == 804_096
+    assert cpu.train.max_steps == 2000
+    assert (gpu.model["block_size"], gpu.model["n_embd"], gpu.model["dropout"]) == (256, 384, 0.2)
+    assert (gpu.train.max_steps, gpu.train.batch_size) == (5000, 64)
+    for _, config in PRESETS.values():
+        assert (config.learning_rate, config.min_lr, config.warmup_steps) == (1e-3, 1e-4, 100)
+        assert (config.beta2, config.weight_decay, config.grad_clip) == (0.99, 0.1, 1.0)
+    assert pick_device().type in ("cuda", "mps", "cpu")
+
+
+# --- Breaks
+
+
+@pytest.mark.parametrize("stopped_at", [0, 4, 8])
+def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tmp_path, stopped_at):
+    config = replace(SHORT, sample_every=4, sample_tokens=20)
+    whole = run(config, tokenizer=TOKENIZER, out=tmp_path / "whole")
+    with pytest.raises(Stop):
+        run(config, tokenizer=TOKENIZER, out=tmp_path / "broken", on_eval=stop_at(stopped_at))
+    resumed = run(config, tokenizer=TOKENIZER, out=tmp_path / "broken", resume=True)
+    assert resumed == replace(whole, seconds=resumed.seconds)  # losses, rates, norms, evaluations, samples
+    assert same(weights(resumed.model), weights(whole.model))
+    for name in ("last.pt", "best.pt"):
+        ours, theirs = load_checkpoint(tmp_path / "broken" / name), load_checkpoint(tmp_path / "whole" / name)
+        assert same(weights(ours[0]), weights(theirs[0]))
+        assert ours[2]["step"] == theirs[2]["step"]
+    again = run(config, tokenizer=TOKENIZER, out=tmp_path / "broken", resume=True)  # finished: nothing is left to do
+    assert again == resumed
+
+
+def test_the_best_weights_are_kept_when_later_ones_are_worse(tmp_path):
+    config = replace(SHORT, max_steps=40, learning_rate=0.3, min_lr=0.3)  # far too fast: it gets worse at some time
+    history = run(config, tokenizer=TOKENIZER, out=tmp_path)
+    step, loss = history.best
+    assert 0 <= step < 40
+    model, tokenizer, meta = load_checkpoint(tmp_path)
+    assert tokenizer == TOKENIZER
+    assert not model.training
+    assert (meta["step"], meta["best"]) == (step, (step, loss))
+    assert evaluate(model, VALID, config) == loss
+    last, _, meta = load_checkpoint(tmp_path / "last.pt")
+    assert meta["step"] == 40
+    assert meta["train_config"]["seed"] == config.seed
+    assert meta["versions"]["torch"] == str(torch.__version__)
+    assert meta["history"] == history
+    assert evaluate(last, VALID, config) == history.valid_loss[-1]
+
+
+def test_history_as_json_lines_comes_back(tmp_path):
+    history = run(replace(SHORT, sample_every=5), tokenizer=TOKENIZER, out=tmp_path)
+    assert History.load(tmp_path / "history.jsonl") == history
+    assert [step for step, _ in history.samples] == [0, 5, 10, 12]
+    assert all(len(text) == SHORT.sample_tokens for _, text in history.samples)
+    lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    assert sum("valid_loss" in line for line in lines) == 4
+    history.grad_norm[3] = math.inf
+    history.save(tmp_path / "other.jsonl")
+    assert History.load(tmp_path / "other.jsonl") == history
+    (tmp_path / "other.jsonl").write_text('{"step": 0, "los')
+    with pytest.raises(ValueError, match="line 1 of"):
+        History.load(tmp_path / "other.jsonl")
+
+
+def test_a_folder_with_a_run_is_not_written_over(tmp_path):
+    run(out=tmp_path)
+    before = (tmp_path / "last.pt").read_bytes()
+    with pytest.raises(ValueError, match="already holds a run: resume it, or choose another folder"):
+        run(replace(SHORT, seed=2), out=tmp_path)
+    assert (tmp_path / "last.pt").read_bytes() == before
+
+
+def test_resuming_something_else_is_refused(tmp_path):
+    run(out=tmp_path)
+    with pytest.raises(ValueError, match="max_steps was 12, is 50; seed was 1337, is 3"):
+        run(replace(SHORT, max_steps=50, seed=3), out=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="n_layer was 2, is 1"):
+        run(model=replace(SIZES, n_layer=1), out=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="text is another one"):
+        train(SIZES, TRAIN[1:], VALID, SHORT, out=tmp_path, resume=True, progress=False)
+    with pytest.raises(ValueError, match="nothing to resume"):
+        run(out=tmp_path / "elsewhere", resume=True)
+    with pytest.raises(ValueError, match="needs the folder"):
+        run(resume=True)
+    (tmp_path / "best.pt").replace(tmp_path / "last.pt")
+    with pytest.raises(ValueError, match="which cannot go on"):
+        run(out=tmp_path, resume=True)
+
+
+PRELUDE = """
+import os, signal, sys, time
+sys.path.insert(0, {tests!r})
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from dataclasses import replace
+from test_train import SHORT, SIZES, TOKENIZER, TRAIN, VALID, train, training
+"""
+
+
+def script(code):
+    """A Python process of its own that runs ``code``; it sees this file's names."""
+    source = PRELUDE.format(tests=str(Path(__file__).parent)) + textwrap.dedent(code)
+    path = os.pathsep.join(p for p in (str(Path(training.__file__).parents[1]), os.environ.get("PYTHONPATH")) if p)
+    return subprocess.Popen(
+        [sys.executable, "-c", source],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+LONG = replace(SHORT, max_steps=100_000, eval_every=50)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_saves_says_how_to_go_on_and_the_run_goes_on_exactly(tmp_path):
+    process = script(f"""
+        config = replace(SHORT, max_steps=100_000, eval_every=50)
+        history = train(SIZES, TRAIN, VALID, config, out={str(tmp_path)!r}, progress=False)
+        print("interrupted", history.interrupted, len(history.loss))
+    """)
+    end = time.monotonic() + 60
+    while not (tmp_path / "last.pt").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    steps = int(out.split()[-1])
+    assert out.startswith("interrupted True")
+    assert f"Interrupted after {steps} of 100000 steps, saved in {tmp_path}; resume=True (--resume) goes on" in err
+    *_, meta = load_checkpoint(tmp_path / "last.pt")
+    assert meta["step"] == steps > 0
+    # Go on until the next evaluation but one, and compare with a run without a break.
+    goal = (steps // 50 + 2) * 50
+    with pytest.raises(Stop):
+        run(LONG, out=tmp_path, resume=True, on_eval=stop_at(goal))
+    with pytest.raises(Stop):
+        run(LONG, out=tmp_path / "whole", on_eval=stop_at(goal))
+    resumed, whole = (load_checkpoint(folder / "last.pt") for folder in (tmp_path, tmp_path / "whole"))
+    assert resumed[2]["history"] == replace(whole[2]["history"], seconds=resumed[2]["history"].seconds)
+    assert same(weights(resumed[0]), weights(whole[0]))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_a_kill_while_saving_leaves_the_old_checkpoint_whole(tmp_path, moment):
+    process = script(f"""
+        saves = []
+        before = os.{moment}
+        def killed(*args):
+            # each evaluation writes three files; the kill comes in the last.pt of the second evaluation
+            saves.append(args)
+            if len(saves) > 3 and (tmp := os.path.join({str(tmp_path)!r}, "last.pt.part")) and os.path.exists(tmp):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return before(*args)
+        os.{moment} = killed
+        train(SIZES, TRAIN, VALID, SHORT, out={str(tmp_path)!r}, progress=False)
+    """)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert (tmp_path / "last.pt.part").exists()  # it was in the middle of it
+    *_, meta = load_checkpoint(tmp_path / "last.pt")
+    assert meta["step"] == 0
+    resumed = run(out=tmp_path, resume=True)
+    assert resumed == replace(run(), seconds=resumed.seconds)
+    assert not (tmp_path / "last.pt.part").exists()
+
+
+def test_a_full_disk_is_reported_and_the_old_checkpoint_stays(tmp_path, monkeypatch):
+    with pytest.raises(Stop):
+        run(out=tmp_path, on_eval=stop_at(4))
+    before = (tmp_path / "last.pt").read_bytes()
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(training.os, "fsync", full)
+    with pytest.raises(OSError, match=r"could not be written .*No space left.* still there"):
+        run(out=tmp_path, resume=True)
+    assert (tmp_path / "last.pt").read_bytes() == before
+    assert not list(tmp_path.glob("*.part"))
+
+
+# --- Checkpoints that are none
+
+
+def test_damaged_and_foreign_checkpoints(tmp_path):
+    run(out=tmp_path)
+    whole = (tmp_path / "best.pt").read_bytes()
+    path = tmp_path / "bad.pt"
+    for data in (whole[: len(whole) // 2], whole[:-1], b"", b"hello"):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=r"bad\.pt is damaged or not a checkpoint"):
+            load_checkpoint(path)
+    torch.save({"model": {}, "model_args": {}, "iter_num": 3}, path)
+    with pytest.raises(ValueError, match=r"a dict with iter_num, model, model_args.*from_gpt2"):
+        load_checkpoint(path)
+    torch.save(torch.zeros(3), path)
+    with pytest.raises(ValueError, match="is not a checkpoint of this package"):
+        load_checkpoint(path)
+    with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
+        load_checkpoint(tmp_path / "nowhere")
+
+
+def test_a_checkpoint_cannot_run_code(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (os.mkdir, (str(tmp_path / "exploded"),))
+
+    torch.save({"format": training.FORMAT, "model": Bomb()}, tmp_path / "bomb.pt")
+    (tmp_path / "plain.pt").write_bytes(pickle.dumps(Bomb(), protocol=2))
+    for name in ("bomb.pt", "plain.pt"):
+        with pytest.raises(ValueError, match="damaged or not a checkpoint"):
+            load_checkpoint(tmp_path / name)
+    assert not (tmp_path / "exploded").exists()
+
+
+# --- Runs that cannot go well
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run_and_says_where(tmp_path, make):
+    class Breaks(TinyGPT):
+        def forward(self, idx, targets=None):
+            logits, loss = super().forward(idx, targets)
+            if self.training:
+                self.calls = getattr(self, "calls", 0) + 1
+                if self.calls == 7:
+                    loss = loss * math.nan
+            return logits, loss
+
+    model = Breaks(SIZES)
+    with pytest.raises(FloatingPointError) as caught:
+        run(model=model, out=tmp_path)
+    history = History.load(tmp_path / "history.jsonl")
+    says = str(caught.value)
+    assert "the loss became nan at step 6" in says
+    assert f"learning rate {learning_rate(6, SHORT):.3g}" in says
+    assert "largest gradient norm so far" in says
+    assert f"The checkpoint of step 4 in {tmp_path} is whole" in says
+    assert len(history.loss) == 4
+    *_, meta = load_checkpoint(tmp_path / "last.pt")
+    assert meta["step"] == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [({"max_steps": 0}, "max_steps must be 1 or more, got 0"), ({"grad_clip": -1.0}, "grad_clip must be 0 or more"),
+     ({"min_lr": 1.0}, "learning_rate=0.001 must be above 0 and at least min_lr=1.0"),
+     ({"beta2": 1.0}, r"beta2 must lie in \[0, 1\), got 1.0"), ({"learning_rate": math.nan}, "learning_rate=nan")],
+)  # fmt: skip
+def test_configurations_that_make_no_sense(change, says):
+    with pytest.raises(ValueError, match=says):
+        TrainConfig(**change)
+
+
+def test_inputs_that_do_not_fit():
+    def attempt(train_ids=TRAIN, valid_ids=VALID, sizes=SIZES, config=SHORT, **kwargs):
+        return train(sizes, train_ids, valid_ids, config, progress=False, **kwargs)
+
+    with pytest.raises(ValueError, match="validation split has 16 tokens, fewer than one window of block_size=16"):
+        attempt(valid_ids=VALID[:16])
+    with pytest.raises(ValueError, match=r"training split has ids from 0 to \d+, and the model's vocab_size=5"):
+        attempt(sizes=replace(SIZES, vocab_size=5))
+    with pytest.raises(ValueError, match="needs a tokenizer"):
+        attempt(config=replace(SHORT, sample_every=2))
+    with pytest.raises(ValueError, match="the tokenizer has 60 characters"):
+        attempt(tokenizer=CharTokenizer("".join(map(chr, range(100, 160)))))
+
+
+def test_compile_that_does_not_work_is_said_and_changes_nothing(monkeypatch):
+    def broken(model):
+        def forward(x, y):
+            torch.rand(3)
+            raise RuntimeError("no C++ compiler\nand much more")
+
+        return forward
+
+    monkeypatch.setattr(torch, "compile", broken)
+    with pytest.warns(UserWarning, match=r"torch.compile does not work here \(no C\+\+ compiler\); training goes on"):
+        history = run(replace(SHORT, compile=True))
+    assert history == replace(run(), seconds=history.seconds)
+
+
+def test_the_bar_shows_loss_speed_and_time_left(capsys):
+    train(SIZES, TRAIN, VALID, replace(SHORT, max_steps=40), progress=True)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "step 40: training loss" in shown.err
+    for piece in ("step 40/40", "loss ", "tokens/s", " left"):
+        assert piece in shown.err
+    run()
+    assert capsys.readouterr().err == ""
+
+
+def test_bfloat16_on_request_trains_too():
+    history = run(replace(SHORT, dtype="bfloat16"))
+    assert history.valid_loss[-1] < history.valid_loss[0]
+    assert history.loss != run().loss
+    assert all(p.dtype == torch.float32 for p in history.model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("device", "capability", "expected"),
+    [("cpu", None, "float32"), ("mps", None, "float32"), ("cuda", (7, 5), "float16"), ("cuda", (8, 0), "bfloat16")],
+)  # fmt: skip
+def test_the_precision_is_the_devices_own(monkeypatch, device, capability, expected):
+    """A T4 (7.5) has no bfloat16 of its own, an A100 (8.0) has."""
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    assert training._precision(TrainConfig(), torch.device(device)) == getattr(torch, expected)
+    assert training._precision(TrainConfig(dtype="float32"), torch.device(device)) == torch.float32
