@@ -60,7 +60,9 @@ def use_book_style() -> None:
 
 def _figure(width: float, height: float) -> Figure:
     """An empty figure, in inches; 7 is the widest that the text column holds."""
-    return Figure(figsize=(width, height), layout="constrained")
+    fig = Figure(figsize=(width, height), layout="constrained")
+    fig.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
+    return fig
 
 
 # --- Heat maps ------------------------------------------------------------------------------------------------------
@@ -97,10 +99,10 @@ def _heat(ax: Axes, values, hidden, cmap, norm, form, write) -> ScalarMappable:
     mesh = ax.pcolormesh(shown, cmap=cmap, norm=norm, rasterized=values.size > 1024)
     few = max(rows, columns) <= 8 if write is None else write
     for i, j in np.ndindex(rows, columns):
-        if hidden[i, j]:
-            ax.add_patch(Rectangle((j, i), 1, 1, facecolor="none", edgecolor=MASKED, hatch="////", linewidth=0))
-        elif np.isnan(values[i, j]):
+        if np.isnan(values[i, j]):
             ax.text(j + 0.5, i + 0.5, "NaN", ha="center", va="center", fontsize=8, color=INK)
+        elif hidden[i, j]:
+            ax.add_patch(Rectangle((j, i), 1, 1, facecolor="none", edgecolor=MASKED, hatch="////", linewidth=0))
         elif few:
             red, green, blue, _ = colours(norm(values[i, j]))
             colour = "#111111" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
@@ -144,7 +146,10 @@ def attention_triptych(S, M, P, labels=None) -> Figure:
 
 
 def weight_maps(panels: dict, masked=None, labels=None, sums: bool = False) -> Figure:
-    """Several weight matrices (T, T), two in a row: ``{title: P}``; with ``sums`` each row's sum stands beside it."""
+    """Several weight matrices (T, T), two in a row: ``{title: P}``; with ``sums`` each row's sum stands beside it.
+
+    ``masked``: the cells that a mask removed, for all panels or as ``{title: mask}``.
+    """
     rows = -(-len(panels) // 2)
     fig = _figure(6, 2.9 * rows + 0.4)
     axes = fig.subplots(rows, 2, squeeze=False).ravel()
@@ -152,14 +157,16 @@ def weight_maps(panels: dict, masked=None, labels=None, sums: bool = False) -> F
         ax.set_axis_off()
     for ax, (title, P) in zip(axes, panels.items(), strict=False):
         P = np.asarray(P, dtype=float)
-        mesh = heat_weights(ax, P, masked=masked)
+        mesh = heat_weights(ax, P, masked=masked.get(title) if isinstance(masked, dict) else masked)
         names = range(len(P)) if labels is None else labels
         label_cells(ax, names, names)
-        ax.set(title=title, xlabel="key position", ylabel="query position")
+        ax.set(title=title, ylabel="query position")
         if sums:
             for i, total in enumerate(P.sum(axis=1)):
                 text = f"Σ {total:.2f}" if np.isfinite(total) else "Σ NaN"
                 ax.text(P.shape[1] + 0.15, i + 0.5, text, va="center", fontsize=8, color=INK)
+    for ax in axes[max(0, len(panels) - 2) : len(panels)]:
+        ax.set_xlabel("key position")
     fig.colorbar(
         mesh, ax=list(axes), orientation="horizontal", shrink=0.5, aspect=40, label="weight", ticks=[0, 0.5, 1]
     )
