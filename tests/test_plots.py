@@ -1,4 +1,4 @@
-"""plots.py: figures that only draw. What a reader relies on: the scales, the hatching, the numbers, nothing left open."""
+"""plots.py draws and never computes: the scales, the hatching, the numbers in the cells, and nothing left open."""
 
 import inspect
 
