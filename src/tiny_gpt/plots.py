@@ -198,6 +198,8 @@ def influence_maps(panels: dict) -> Figure:
         ax.plot([0, T], [0, T], color=INK, linewidth=0.8, linestyle=":")
         label_cells(ax, range(T), range(T))
         ax.set_xlabel("input changed")
+        ax.grid(False)
+        ax.tick_params(length=0)
     for ax in axes[::3]:
         ax.set_ylabel("output moved?")
     return fig
@@ -284,7 +286,7 @@ def spread_dial(spreads, entropy_share, slope, marks: dict) -> Figure:
         ax.axvline(at, color=COLORS["baseline"][0], linestyle=":", linewidth=1)
         ax.text(at, 1.03, name, ha="center", va="bottom", fontsize=9, color=INK)
     ax.set(xscale="log", xlabel="standard deviation of the scores", ylabel="share", ylim=(0, 1.02))
-    ax.legend(loc="center left", bbox_to_anchor=(0, 0.45))
+    fig.legend(loc="outside lower center", ncols=2)
     return fig
 
 
