@@ -30,6 +30,10 @@ FIGURES = {
     "entropy_by_width": lambda: plots.entropy_by_width(WIDTHS, {6: {n: np.ones((3, 3)) for n in NAMES}, 9: {}}),
     "gradient_by_width": lambda: plots.gradient_by_width(WIDTHS, {"J": {n: np.ones((4, 3)) for n in NAMES}, "K": {}}),
     "spread_dial": lambda: plots.spread_dial([0.1, 1, 10], [1, 0.5, 0], [0, 1, 0], {"mark": 1}),
+    "origins": lambda: plots.origins({"a": (np.zeros((2, 3, 4), int), np.zeros((2, 3, 4), int))}),
+    "activations": lambda: plots.activations([0, 1], {"ReLU": ([0, 1], [0, 1]), "GELU": ([0, 1], [0, 1])}),
+    "approximation_errors": lambda: plots.approximation_errors([0, 1], {"a": [0, 1e-4], "b": [0, 2e-4]}),
+    "parameter_shares": lambda: plots.parameter_shares({"a": {"attention": 1, "feed-forward": 2, "rest": 9}}),
     "leak_losses": lambda: plots.leak_losses({"a": [2, 1], "b": [2, 0]}, floor=2.0),
 }
 
