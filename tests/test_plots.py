@@ -34,6 +34,9 @@ FIGURES = {
     "activations": lambda: plots.activations([0, 1], {"ReLU": ([0, 1], [0, 1]), "GELU": ([0, 1], [0, 1])}),
     "approximation_errors": lambda: plots.approximation_errors([0, 1], {"a": [0, 1e-4], "b": [0, 2e-4]}),
     "parameter_shares": lambda: plots.parameter_shares({"a": {"attention": 1, "feed-forward": 2, "rest": 9}}),
+    "contributions": lambda: plots.contributions([1, 1], [1, 1], [1, 2, 3, 4, 5]),
+    "gradient_by_depth": lambda: plots.gradient_by_depth({"pre-norm": [1, 1]}, (2, 4), {"post-norm": [1, 1]}),
+    "pre_post_training": lambda: plots.pre_post_training({("pre-norm", 0): [2, 1]}, floor=1.0, ceiling=2.0),
     "leak_losses": lambda: plots.leak_losses({"a": [2, 1], "b": [2, 0]}, floor=2.0),
 }
 
