@@ -407,7 +407,7 @@ NORMS = {
 
 
 def contributions(attention, ffn, stream) -> Figure:
-    """Size of what the L attention and L feed-forward branches write, and of the stream before and after each (2L+1)."""
+    """Size of what L attention and L feed-forward branches write, and of the stream before and after each (2L + 1)."""
     fig = _figure(6.5, 3.2)
     ax = fig.subplots()
     ax.plot(range(len(stream)), stream, color=COLORS["stream"][0], label="stream")
