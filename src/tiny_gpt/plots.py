@@ -59,7 +59,7 @@ def use_book_style() -> None:
 
 
 def _figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches; 7 is the widest that the text column holds."""
+    """An empty figure, in inches; 7 is the widest that the text column holds, 6 stays readable on a phone."""
     fig = Figure(figsize=(width, height), layout="constrained")
     fig.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
     return fig
@@ -129,7 +129,7 @@ def attention_triptych(S, M, P, labels=None) -> Figure:
     labels = range(len(S)) if labels is None else labels
     masked = np.isneginf(M)
     limit = np.abs(S).max()
-    fig = _figure(7, 3.1)
+    fig = _figure(5.8, 2.8)
     axes = fig.subplots(1, 3)
     scores = heat_scores(axes[0], S, limit=limit)
     heat_scores(axes[1], S, masked=masked, limit=limit)
@@ -151,7 +151,7 @@ def weight_maps(panels: dict, masked=None, labels=None, sums: bool = False) -> F
     ``masked``: the cells that a mask removed, for all panels or as ``{title: mask}``.
     """
     rows = -(-len(panels) // 2)
-    fig = _figure(6, 2.9 * rows + 0.4)
+    fig = _figure(5.2, 2.5 * rows + 0.6)
     axes = fig.subplots(rows, 2, squeeze=False).ravel()
     for ax in axes[len(panels) :]:
         ax.set_axis_off()
@@ -179,7 +179,7 @@ def influence_maps(panels: dict) -> Figure:
     A filled square is influence from the past or the present, a cross on a square one from the future: a leak.
     """
     rows = -(-len(panels) // 3)
-    fig = _figure(7, 2.6 * rows + 0.5)
+    fig = _figure(5.8, 2.25 * rows + 0.3)
     axes = fig.subplots(rows, 3, squeeze=False).ravel()
     for ax in axes[len(panels) :]:
         ax.set_axis_off()
@@ -210,7 +210,7 @@ def influence_maps(panels: dict) -> Figure:
 
 def softmax_bars(panels: dict, ceiling: float = 1.0) -> Figure:
     """A few distributions over the same keys as bars, side by side: ``{title: probabilities}``."""
-    fig = _figure(7, 2.5)
+    fig = _figure(6, 2.4)
     for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True), panels.items(), strict=True):
         keys = np.arange(1, len(p) + 1)
         ax.bar(keys, p, color=COLORS["k"][0], width=0.75)
@@ -225,7 +225,7 @@ def variance_by_width(widths, measured: dict, ratios: dict) -> Figure:
 
     ``ratios``: ``{distribution of the coordinates: (ratio, two standard errors)}``.
     """
-    fig = _figure(7, 3.1)
+    fig = _figure(6.2, 3.1)
     left, right = fig.subplots(1, 2)
     for name, variances in measured.items():
         left.plot(widths, variances, label=name, **SCALES[name])
@@ -237,7 +237,7 @@ def variance_by_width(widths, measured: dict, ratios: dict) -> Figure:
     right.axhline(1, color=COLORS["baseline"][0], linestyle=":")
     right.set(xscale="log", xlabel="width D", ylabel="variance ÷ D")
     right.margins(y=0.35)
-    right.legend(title="coordinates", fontsize=8.5, ncols=3, columnspacing=0.8, handletextpad=0.1, loc="upper center")
+    right.legend(fontsize=8.5, ncols=3, columnspacing=0.5, handletextpad=0, loc="upper center")
     for ax in (left, right):
         _powers(ax, widths)
     fig.legend(*left.get_legend_handles_labels(), title=None, loc="outside lower center", ncols=len(measured))
@@ -246,7 +246,7 @@ def variance_by_width(widths, measured: dict, ratios: dict) -> Figure:
 
 def entropy_by_width(widths, panels: dict) -> Figure:
     """Entropy of the weights by width, one panel a number of keys: ``{n: {scale: (mean, low, high)}}``, in bits."""
-    fig = _figure(7, 2.9)
+    fig = _figure(6.2, 2.8)
     for ax, (n, curves) in zip(fig.subplots(1, len(panels)), panels.items(), strict=True):
         for name, (mean, low, high) in curves.items():
             ax.fill_between(widths, low, high, color=SCALES[name]["color"], alpha=0.18, linewidth=0)
@@ -261,7 +261,7 @@ def entropy_by_width(widths, panels: dict) -> Figure:
 
 def gradient_by_width(widths, panels: dict) -> Figure:
     """Norms of derivatives by width: ``{title: {scale: (low, median, high, mean)}}``; the mean is a thin line."""
-    fig = _figure(7, 3.4)
+    fig = _figure(6.2, 3.3)
     for ax, (title, curves) in zip(fig.subplots(1, len(panels)), panels.items(), strict=True):
         for name, (low, median, high, mean) in curves.items():
             style = SCALES[name]
@@ -278,7 +278,7 @@ def gradient_by_width(widths, panels: dict) -> Figure:
 
 def spread_dial(spreads, entropy_share, slope, marks: dict) -> Figure:
     """Entropy (share of its maximum) and the derivative's norm by the scores' standard deviation, with named points."""
-    fig = _figure(6.5, 3.6)
+    fig = _figure(5.8, 3.5)
     ax = fig.subplots()
     ax.plot(spreads, entropy_share, color=COLORS["attention"][0], label="entropy ÷ log₂ n")
     ax.plot(spreads, slope, color=INK, linestyle="--", label="‖∂p/∂q‖ relative to its largest")
@@ -351,7 +351,7 @@ ACTIVATIONS = {
 
 def activations(x, curves: dict) -> Figure:
     """Activation functions (left) and their slopes (right) over the same inputs: ``{name: (values, slopes)}``."""
-    fig = _figure(7, 3.1)
+    fig = _figure(6, 2.9)
     left, right = fig.subplots(1, 2)
     for name, (values, slopes) in curves.items():
         left.plot(x, values, label=name, **ACTIVATIONS[name])
@@ -378,7 +378,7 @@ def approximation_errors(x, errors: dict) -> Figure:
 
 def parameter_shares(counts: dict) -> Figure:
     """Parameters by part, one bar a model, in per cent: ``{model: {"attention": n, "feed-forward": n, "rest": n}}``."""
-    fig = _figure(6.5, 0.45 * len(counts) + 1.2)
+    fig = _figure(6, 0.45 * len(counts) + 1.2)
     ax = fig.subplots()
     colours = {"attention": "attention", "feed-forward": "ffn", "rest": "baseline"}
     for row, parts in enumerate(counts.values()):
