@@ -129,7 +129,7 @@ def attention_triptych(S, M, P, labels=None) -> Figure:
     labels = range(len(S)) if labels is None else labels
     masked = np.isneginf(M)
     limit = np.abs(S).max()
-    fig = _figure(5.8, 2.8)
+    fig = _figure(5.8, 3.1)
     axes = fig.subplots(1, 3)
     scores = heat_scores(axes[0], S, limit=limit)
     heat_scores(axes[1], S, masked=masked, limit=limit)
