@@ -59,8 +59,10 @@ def use_book_style() -> None:
 
 
 def _figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches; 7 is the widest that the text column holds."""
-    return Figure(figsize=(width, height), layout="constrained")
+    """An empty figure, in inches; 7 is the widest that the text column holds, 6 stays readable on a phone."""
+    fig = Figure(figsize=(width, height), layout="constrained")
+    fig.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
+    return fig
 
 
 # --- Heat maps ------------------------------------------------------------------------------------------------------
@@ -97,10 +99,10 @@ def _heat(ax: Axes, values, hidden, cmap, norm, form, write) -> ScalarMappable:
     mesh = ax.pcolormesh(shown, cmap=cmap, norm=norm, rasterized=values.size > 1024)
     few = max(rows, columns) <= 8 if write is None else write
     for i, j in np.ndindex(rows, columns):
-        if hidden[i, j]:
-            ax.add_patch(Rectangle((j, i), 1, 1, facecolor="none", edgecolor=MASKED, hatch="////", linewidth=0))
-        elif np.isnan(values[i, j]):
+        if np.isnan(values[i, j]):
             ax.text(j + 0.5, i + 0.5, "NaN", ha="center", va="center", fontsize=8, color=INK)
+        elif hidden[i, j]:
+            ax.add_patch(Rectangle((j, i), 1, 1, facecolor="none", edgecolor=MASKED, hatch="////", linewidth=0))
         elif few:
             red, green, blue, _ = colours(norm(values[i, j]))
             colour = "#111111" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
@@ -127,7 +129,7 @@ def attention_triptych(S, M, P, labels=None) -> Figure:
     labels = range(len(S)) if labels is None else labels
     masked = np.isneginf(M)
     limit = np.abs(S).max()
-    fig = _figure(7, 3.1)
+    fig = _figure(5.8, 3.1)
     axes = fig.subplots(1, 3)
     scores = heat_scores(axes[0], S, limit=limit)
     heat_scores(axes[1], S, masked=masked, limit=limit)
@@ -144,22 +146,27 @@ def attention_triptych(S, M, P, labels=None) -> Figure:
 
 
 def weight_maps(panels: dict, masked=None, labels=None, sums: bool = False) -> Figure:
-    """Several weight matrices (T, T), two in a row: ``{title: P}``; with ``sums`` each row's sum stands beside it."""
+    """Several weight matrices (T, T), two in a row: ``{title: P}``; with ``sums`` each row's sum stands beside it.
+
+    ``masked``: the cells that a mask removed, for all panels or as ``{title: mask}``.
+    """
     rows = -(-len(panels) // 2)
-    fig = _figure(6, 2.9 * rows + 0.4)
+    fig = _figure(5.2, 2.5 * rows + 0.6)
     axes = fig.subplots(rows, 2, squeeze=False).ravel()
     for ax in axes[len(panels) :]:
         ax.set_axis_off()
     for ax, (title, P) in zip(axes, panels.items(), strict=False):
         P = np.asarray(P, dtype=float)
-        mesh = heat_weights(ax, P, masked=masked)
+        mesh = heat_weights(ax, P, masked=masked.get(title) if isinstance(masked, dict) else masked)
         names = range(len(P)) if labels is None else labels
         label_cells(ax, names, names)
-        ax.set(title=title, xlabel="key position", ylabel="query position")
+        ax.set(title=title, ylabel="query position")
         if sums:
             for i, total in enumerate(P.sum(axis=1)):
                 text = f"Σ {total:.2f}" if np.isfinite(total) else "Σ NaN"
                 ax.text(P.shape[1] + 0.15, i + 0.5, text, va="center", fontsize=8, color=INK)
+    for ax in axes[max(0, len(panels) - 2) : len(panels)]:
+        ax.set_xlabel("key position")
     fig.colorbar(
         mesh, ax=list(axes), orientation="horizontal", shrink=0.5, aspect=40, label="weight", ticks=[0, 0.5, 1]
     )
@@ -172,7 +179,7 @@ def influence_maps(panels: dict) -> Figure:
     A filled square is influence from the past or the present, a cross on a square one from the future: a leak.
     """
     rows = -(-len(panels) // 3)
-    fig = _figure(7, 2.6 * rows + 0.5)
+    fig = _figure(5.8, 2.25 * rows + 0.3)
     axes = fig.subplots(rows, 3, squeeze=False).ravel()
     for ax in axes[len(panels) :]:
         ax.set_axis_off()
@@ -191,6 +198,8 @@ def influence_maps(panels: dict) -> Figure:
         ax.plot([0, T], [0, T], color=INK, linewidth=0.8, linestyle=":")
         label_cells(ax, range(T), range(T))
         ax.set_xlabel("input changed")
+        ax.grid(False)
+        ax.tick_params(length=0)
     for ax in axes[::3]:
         ax.set_ylabel("output moved?")
     return fig
@@ -201,7 +210,7 @@ def influence_maps(panels: dict) -> Figure:
 
 def softmax_bars(panels: dict, ceiling: float = 1.0) -> Figure:
     """A few distributions over the same keys as bars, side by side: ``{title: probabilities}``."""
-    fig = _figure(7, 2.5)
+    fig = _figure(6, 2.4)
     for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True), panels.items(), strict=True):
         keys = np.arange(1, len(p) + 1)
         ax.bar(keys, p, color=COLORS["k"][0], width=0.75)
@@ -216,7 +225,7 @@ def variance_by_width(widths, measured: dict, ratios: dict) -> Figure:
 
     ``ratios``: ``{distribution of the coordinates: (ratio, two standard errors)}``.
     """
-    fig = _figure(7, 3.1)
+    fig = _figure(6.2, 3.1)
     left, right = fig.subplots(1, 2)
     for name, variances in measured.items():
         left.plot(widths, variances, label=name, **SCALES[name])
@@ -228,7 +237,7 @@ def variance_by_width(widths, measured: dict, ratios: dict) -> Figure:
     right.axhline(1, color=COLORS["baseline"][0], linestyle=":")
     right.set(xscale="log", xlabel="width D", ylabel="variance ÷ D")
     right.margins(y=0.35)
-    right.legend(title="coordinates", fontsize=8.5, ncols=3, columnspacing=0.8, handletextpad=0.1, loc="upper center")
+    right.legend(fontsize=8.5, ncols=3, columnspacing=0.5, handletextpad=0, loc="upper center")
     for ax in (left, right):
         _powers(ax, widths)
     fig.legend(*left.get_legend_handles_labels(), title=None, loc="outside lower center", ncols=len(measured))
@@ -237,7 +246,7 @@ def variance_by_width(widths, measured: dict, ratios: dict) -> Figure:
 
 def entropy_by_width(widths, panels: dict) -> Figure:
     """Entropy of the weights by width, one panel a number of keys: ``{n: {scale: (mean, low, high)}}``, in bits."""
-    fig = _figure(7, 2.9)
+    fig = _figure(6.2, 2.8)
     for ax, (n, curves) in zip(fig.subplots(1, len(panels)), panels.items(), strict=True):
         for name, (mean, low, high) in curves.items():
             ax.fill_between(widths, low, high, color=SCALES[name]["color"], alpha=0.18, linewidth=0)
@@ -252,7 +261,7 @@ def entropy_by_width(widths, panels: dict) -> Figure:
 
 def gradient_by_width(widths, panels: dict) -> Figure:
     """Norms of derivatives by width: ``{title: {scale: (low, median, high, mean)}}``; the mean is a thin line."""
-    fig = _figure(7, 3.4)
+    fig = _figure(6.2, 3.3)
     for ax, (title, curves) in zip(fig.subplots(1, len(panels)), panels.items(), strict=True):
         for name, (low, median, high, mean) in curves.items():
             style = SCALES[name]
@@ -269,7 +278,7 @@ def gradient_by_width(widths, panels: dict) -> Figure:
 
 def spread_dial(spreads, entropy_share, slope, marks: dict) -> Figure:
     """Entropy (share of its maximum) and the derivative's norm by the scores' standard deviation, with named points."""
-    fig = _figure(6.5, 3.6)
+    fig = _figure(5.8, 3.5)
     ax = fig.subplots()
     ax.plot(spreads, entropy_share, color=COLORS["attention"][0], label="entropy ÷ log₂ n")
     ax.plot(spreads, slope, color=INK, linestyle="--", label="‖∂p/∂q‖ relative to its largest")
@@ -277,7 +286,7 @@ def spread_dial(spreads, entropy_share, slope, marks: dict) -> Figure:
         ax.axvline(at, color=COLORS["baseline"][0], linestyle=":", linewidth=1)
         ax.text(at, 1.03, name, ha="center", va="bottom", fontsize=9, color=INK)
     ax.set(xscale="log", xlabel="standard deviation of the scores", ylabel="share", ylim=(0, 1.02))
-    ax.legend(loc="center left", bbox_to_anchor=(0, 0.45))
+    fig.legend(loc="outside lower center", ncols=2)
     return fig
 
 
@@ -329,6 +338,63 @@ def origins(panels: dict) -> Figure:
                 ax.add_patch(Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, facecolor=colour, linewidth=0))
                 ax.text(j + 0.5, i + 0.5, int(positions[number, i, j]), ha="center", va="center", color="#111111")
             ax.set_title(f"{title}: head {number}" if G > 1 and number == 0 else f"head {number}" if G > 1 else title)
+    return fig
+
+
+# --- The feed-forward network ---------------------------------------------------------------------------------------
+
+ACTIVATIONS = {
+    "ReLU": {"color": INK, "linestyle": "--"},
+    "GELU": {"color": COLORS["ffn"][0], "linestyle": "-"},
+}
+
+
+def activations(x, curves: dict) -> Figure:
+    """Activation functions (left) and their slopes (right) over the same inputs: ``{name: (values, slopes)}``."""
+    fig = _figure(6, 2.9)
+    left, right = fig.subplots(1, 2)
+    for name, (values, slopes) in curves.items():
+        left.plot(x, values, label=name, **ACTIVATIONS[name])
+        right.plot(x, slopes, **ACTIVATIONS[name])
+    left.set(xlabel="input x", ylabel="activation")
+    right.set(xlabel="input x", ylabel="slope")
+    left.legend(loc="upper left")
+    return fig
+
+
+def approximation_errors(x, errors: dict) -> Figure:
+    """Differences of approximations from the exact function, ``{name: difference}``; the first is the one in use."""
+    fig = _figure(6, 3)
+    ax = fig.subplots()
+    styles = ({"color": COLORS["ffn"][0]}, {"color": INK, "linestyle": "--"})
+    for (name, difference), style in zip(errors.items(), styles, strict=False):
+        ax.plot(x, difference, label=name, **style)
+    ax.axhline(0, color=COLORS["baseline"][0], linestyle=":", linewidth=1)
+    ax.set(xlabel="input x", ylabel="difference from GELU")
+    ax.ticklabel_format(axis="y", style="sci", scilimits=(0, 0), useMathText=True)
+    ax.legend()
+    return fig
+
+
+def parameter_shares(counts: dict) -> Figure:
+    """Parameters by part, one bar a model, in per cent: ``{model: {"attention": n, "feed-forward": n, "rest": n}}``."""
+    fig = _figure(6, 0.45 * len(counts) + 1.2)
+    ax = fig.subplots()
+    colours = {"attention": "attention", "feed-forward": "ffn", "rest": "baseline"}
+    for row, parts in enumerate(counts.values()):
+        total, start = sum(parts.values()), 0.0
+        for part, count in parts.items():
+            share = 100 * count / total
+            ax.barh(row, share, left=start, color=COLORS[colours[part]][0], height=0.7)
+            if share > 6:
+                ax.text(start + share / 2, row, f"{share:.0f}", ha="center", va="center", color="#111111", fontsize=9)
+            start += share
+    for part, colour in colours.items():
+        ax.bar(0, 0, color=COLORS[colour][0], label=part)
+    ax.set_yticks(range(len(counts)), list(counts))
+    ax.set(xlabel="share of all parameters (per cent)", xlim=(0, 100), ylim=(-0.5, len(counts) - 0.5))
+    ax.grid(False)
+    fig.legend(loc="outside lower center", ncols=len(colours))
     return fig
 
 

@@ -1,0 +1,166 @@
+"""plots.py draws and never computes: the scales, the hatching, the numbers in the cells, and nothing left open."""
+
+import inspect
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from tiny_gpt import palette, plots
+
+RNG = np.random.default_rng(0)
+T = 5
+S = RNG.standard_normal((T, T))
+M = np.where(np.tril(np.ones((T, T))), 0.0, -np.inf)
+P = np.exp(S + M)
+P /= P.sum(axis=1, keepdims=True)
+WIDTHS = (4, 16, 64)
+NAMES = tuple(plots.SCALES)
+
+FIGURES = {
+    "attention_triptych": lambda: plots.attention_triptych(S, M, P),
+    "weight_maps": lambda: plots.weight_maps({"a": P, "b": P, "c": P}, sums=True),
+    "influence_maps": lambda: plots.influence_maps({"a": P, "leak": np.ones((T, T)), "nan": np.full((T, T), np.nan)}),
+    "softmax_bars": lambda: plots.softmax_bars({"a": P[-1], "b": P[-1]}),
+    "variance_by_width": lambda: plots.variance_by_width(
+        WIDTHS, {n: [1, 2, 3] for n in NAMES}, {"x": (np.ones(3), np.ones(3)), "y": (np.ones(3), np.ones(3))}
+    ),
+    "entropy_by_width": lambda: plots.entropy_by_width(WIDTHS, {6: {n: np.ones((3, 3)) for n in NAMES}, 9: {}}),
+    "gradient_by_width": lambda: plots.gradient_by_width(WIDTHS, {"J": {n: np.ones((4, 3)) for n in NAMES}, "K": {}}),
+    "spread_dial": lambda: plots.spread_dial([0.1, 1, 10], [1, 0.5, 0], [0, 1, 0], {"mark": 1}),
+    "origins": lambda: plots.origins({"a": (np.zeros((2, 3, 4), int), np.zeros((2, 3, 4), int))}),
+    "activations": lambda: plots.activations([0, 1], {"ReLU": ([0, 1], [0, 1]), "GELU": ([0, 1], [0, 1])}),
+    "approximation_errors": lambda: plots.approximation_errors([0, 1], {"a": [0, 1e-4], "b": [0, 2e-4]}),
+    "parameter_shares": lambda: plots.parameter_shares({"a": {"attention": 1, "feed-forward": 2, "rest": 9}}),
+    "contributions": lambda: plots.contributions([1, 1], [1, 1], [1, 2, 3, 4, 5]),
+    "gradient_by_depth": lambda: plots.gradient_by_depth({"pre-norm": [1, 1]}, (2, 4), {"post-norm": [1, 1]}),
+    "pre_post_training": lambda: plots.pre_post_training({("pre-norm", 0): [2, 1]}, floor=1.0, ceiling=2.0),
+    "leak_losses": lambda: plots.leak_losses({"a": [2, 1], "b": [2, 0]}, floor=2.0),
+}
+
+
+def public_figures() -> set[str]:
+    functions = inspect.getmembers(plots, inspect.isfunction)
+    return {
+        name
+        for name, f in functions
+        if f.__module__ == plots.__name__ and not name.startswith("_") and f.__annotations__.get("return") is Figure
+    }
+
+
+def test_every_figure_function_is_tested_here():
+    assert public_figures() == set(FIGURES)
+
+
+@pytest.mark.parametrize("name", sorted(FIGURES))
+def test_returns_a_figure_that_fits_the_column_and_leaves_none_open(name):
+    from matplotlib import pyplot
+
+    fig = FIGURES[name]()
+    fig.draw_without_rendering()
+    assert isinstance(fig, Figure)
+    assert fig.get_size_inches()[0] <= 7
+    assert pyplot.get_fignums() == []
+
+
+@pytest.mark.parametrize("name", sorted(FIGURES))
+def test_data_is_not_changed(name):
+    before = [a.copy() for a in (S, M, P)]
+    FIGURES[name]()
+    for a, b in zip((S, M, P), before, strict=True):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", sorted(FIGURES))
+def test_axes_are_labelled(name):
+    for ax in FIGURES[name]().axes:
+        bare = ax.get_label() == "<colorbar>" or len(ax.get_xticks()) == 0
+        assert not ax.has_data() or ax.get_xlabel() or bare or name == "weight_maps", "an axis without a label"
+
+
+@pytest.mark.parametrize("name", sorted(set(FIGURES) - {"attention_triptych", "weight_maps"}))
+def test_lines_and_patches_have_palette_colours(name):
+    allowed = {light.lower() for light, _ in palette.COLORS.values()}
+    for ax in FIGURES[name]().axes:
+        used = [line.get_color() for line in ax.lines] + [patch.get_facecolor() for patch in ax.patches]
+        assert {to_hex(colour) for colour in used} <= allowed
+
+
+def test_weights_are_shown_from_zero_to_one_whatever_they_are():
+    for weights in (P, P * 0.01, np.zeros((3, 3))):
+        mappable = plots.heat_weights(Figure().subplots(), weights)
+        assert mappable.get_clim() == (0.0, 1.0)
+        assert mappable.get_cmap().name == palette.P_MAP
+
+
+@pytest.mark.parametrize("limit", [None, 7.0])
+def test_scores_are_shown_symmetric_about_zero(limit):
+    mappable = plots.heat_scores(Figure().subplots(), S + M, limit=limit)
+    low, high = mappable.get_clim()
+    assert low == -high
+    assert high == (np.abs(S[np.isfinite(M)]).max() if limit is None else limit)
+    assert mappable.get_cmap().name == palette.S_MAP
+
+
+def hatched(ax) -> set[tuple[int, int]]:
+    return {(int(patch.get_y()), int(patch.get_x())) for patch in ax.patches if patch.get_hatch()}
+
+
+def test_exactly_the_masked_cells_are_hatched_grey_and_have_no_colour_of_the_scale():
+    future = {(i, j) for i in range(T) for j in range(T) if j > i}
+    for draw, data, kwargs in (
+        (plots.heat_scores, S + M, {}),
+        (plots.heat_scores, S, {"masked": np.isneginf(M)}),
+        (plots.heat_weights, P, {"masked": np.isneginf(M)}),
+    ):
+        ax = Figure().subplots()
+        mesh = draw(ax, data, **kwargs)
+        assert hatched(ax) == future
+        assert {to_hex(patch.get_edgecolor()) for patch in ax.patches} == {palette.COLORS["masked"][0].lower()}
+        assert np.array_equal(np.ma.getmaskarray(mesh.get_array()).reshape(T, T), np.isneginf(M))
+
+
+def test_the_triptych_hatches_its_second_and_third_panel():
+    scores, masked, weights = plots.attention_triptych(S, M, P).axes[:3]
+    assert hatched(scores) == set()
+    assert len(hatched(masked)) == len(hatched(weights)) == T * (T - 1) // 2
+
+
+def test_numbers_are_written_where_cells_are_few_and_are_those_of_the_data():
+    ax = Figure().subplots()
+    plots.heat_weights(ax, P, masked=np.isneginf(M))
+    assert [text.get_text() for text in ax.texts] == [f"{P[i, j]:.2f}" for i in range(T) for j in range(i + 1)]
+    ax = Figure().subplots()
+    plots.heat_weights(ax, np.eye(30))
+    assert not ax.texts
+
+
+def test_nan_is_written_not_coloured():
+    ax = Figure().subplots()
+    mesh = plots.heat_weights(ax, [[np.nan, np.nan], [1.0, 0.0]], masked=[[True, False], [False, False]])
+    assert [text.get_text() for text in ax.texts] == ["NaN", "NaN", "1.00", "0.00"]
+    assert np.ma.getmaskarray(mesh.get_array()).sum() == 2
+
+
+def test_the_first_row_is_on_top():
+    for draw in (plots.heat_scores, plots.heat_weights):
+        ax = Figure().subplots()
+        draw(ax, P)
+        assert ax.get_ylim() == (T, 0)
+
+
+def test_leaks_and_only_leaks_are_crossed():
+    change = np.tril(np.ones((3, 3)))
+    change[0, 2] = 1e-300
+    ax = plots.influence_maps({"a": change}).axes[0]
+    assert [(text.get_position(), text.get_text()) for text in ax.texts] == [((2.5, 0.5), "×")]
+    assert len(ax.patches) == 7
+
+
+def test_the_style_is_the_palettes_and_the_ground_is_the_page():
+    with mpl.rc_context():
+        plots.use_book_style()
+        assert mpl.rcParams["text.color"] == palette.COLORS["ink"][0]
+        assert mpl.rcParams["axes.facecolor"] == "none"
