@@ -5,10 +5,9 @@ STIX Two Math that the pages need, cut at the end of the build; its source comes
 """
 
 import html
-import io
 import re
 from functools import cache
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 import math_core
@@ -124,7 +123,8 @@ def needed(outdir: Path) -> set[int]:
 
 
 def write_font(outdir: Path, characters: set[int]) -> None:
-    font = TTFont(io.BytesIO((files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf").read_bytes()))
+    wheel = Path(find_spec("ziamath").origin).parent  # found, not imported: only its font is wanted
+    font = TTFont(wheel / "fonts" / "STIXTwoMath-Regular.ttf")
     missing = sorted(characters - font.getBestCmap().keys() - {0x2061, 0x2062, 0x2063, 0x2064, 0x200B, 0x0A})
     if missing:
         LOG.warning("%s has no glyph for %s", FAMILY, ", ".join(f"U+{c:04X}" for c in missing), type="mathml")

@@ -5,6 +5,7 @@ in a strict build): after an update of the theme somebody looks again, instead o
 """
 
 import re
+from pathlib import Path
 
 from jinja2 import TemplateNotFound
 from sphinx.util import logging
@@ -67,18 +68,33 @@ def mend_templates(app):
         loaders.insert(0, MendedLoader(list(loaders)))
 
 
-def drop_scripts(app, pagename, templatename, context, doctree):
-    # sphinx-thebe, which Jupyter Book always loads, declares its constants in two inline scripts: a SyntaxError on each
-    # page. It starts a kernel on somebody's server, which no page of this book asks for.
-    scripts = context.get("script_files", [])
-    for script in list(scripts):
-        body = getattr(script, "attributes", {}).get("body") or ""
-        if "THEBE_JS_URL" in body or "sphinx-thebe" in str(getattr(script, "filename", "")):
-            scripts.remove(script)
+def silence_thebe(app):
+    """Take back all that sphinx-thebe has set up, which Jupyter Book loads whether it is wanted or not.
+
+    It would start a kernel on somebody's server, which no page of this book asks for, and it declares its constants in
+    two inline scripts: a SyntaxError on each page.
+    """
+    for event in app.events.listeners.values():
+        event[:] = [listener for listener in event if not listener.handler.__module__.startswith("sphinx_thebe")]
+
+
+def drop_links(app, pagename, templatename, context, doctree):
+    files = context.get("css_files", [])
+    files[:] = [file for file in files if "sphinx-thebe" not in str(getattr(file, "filename", file))]
+
+
+def drop_files(app, exception):
+    """Publish neither the script that no page links now, nor the maps for debugging the theme: 4 MB."""
+    if app.builder.format == "html" and not exception:
+        scripts = Path(app.outdir, "_static", "scripts")
+        for path in [*scripts.glob("fontawesome.js*"), *Path(app.outdir, "_static").rglob("*.map")]:
+            path.unlink()
 
 
 def setup(app):
+    silence_thebe(app)
     app.connect("config-inited", set_options)
     app.connect("builder-inited", mend_templates)
-    app.connect("html-page-context", drop_scripts)
+    app.connect("html-page-context", drop_links)
+    app.connect("build-finished", drop_files)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
