@@ -84,10 +84,10 @@ def drop_links(app, pagename, templatename, context, doctree):
 
 
 def drop_files(app, exception):
-    """Publish neither the script that no page links now, nor the maps for debugging the theme: 4 MB."""
+    """Publish only what a page may ask for: not the dropped script, maps for debugging, or a font's other format."""
     if app.builder.format == "html" and not exception:
-        scripts = Path(app.outdir, "_static", "scripts")
-        for path in [*scripts.glob("fontawesome.js*"), *Path(app.outdir, "_static").rglob("*.map")]:
+        static = Path(app.outdir, "_static")
+        for path in {*static.glob("scripts/fontawesome.js*"), *static.rglob("*.map"), *static.rglob("*.ttf")}:
             path.unlink()
 
 
