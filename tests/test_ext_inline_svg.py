@@ -135,8 +135,16 @@ def test_stacked_characters_stay_where_they_are():
 
     spans = [("0", "0", "a"), ("5", "-3", "2"), ("5", "3", "i")]
     body = "".join(f'<tspan x="{x}" y="{y}">{c}</tspan>' for x, y, c in spans)
-    result = inline(f'<svg xmlns="http://www.w3.org/2000/svg"><text>{body}</text></svg>', "f0-", "x")
+    result = inline(f'<svg xmlns="http://www.w3.org/2000/svg"><g><text>{body}</text></g></svg>', "f0-", "x")
     assert body in result
+
+
+def test_characters_under_a_root_stay_under_its_rule():
+    from inline_svg import inline
+
+    body = '<text><tspan x="0" y="0">√</tspan><tspan x="7" y="0">2</tspan></text><path d="M 7 -9 h 5"/>'
+    result = inline(f'<svg xmlns="http://www.w3.org/2000/svg"><g>{body}</g></svg>', "f0-", "x")
+    assert 'x="7"' in result
 
 
 def test_the_same_figure_is_the_same_text(tmp_path, figures):

@@ -1,7 +1,9 @@
 """The theme's mends take hold, and say so when the theme has changed under them."""
 
+import re
+
 import pytest
-from sphinx_project import build
+from sphinx_project import NOTEBOOK, build
 
 THEME = {"html_theme": "sphinx_book_theme", "html_theme_options": {"search_bar_text": "Search"}}
 
@@ -38,6 +40,22 @@ def test_mode_follows_the_system_until_chosen_and_needs_no_script_to_be_light(si
 def test_one_search_box_in_the_side_bar(site):
     page = site.html()
     assert page.count('class="btn search-button-field') == 1
+
+
+def test_exercises_on_one_page_have_ids_of_their_own(tmp_path):
+    one = "```{exercise} Title\n:label: ex-N\n\nTask.\n```\n\n```{solution} ex-N\nDone.\n```\n\n"
+    pages = {"index": "# Page\n\n" + one.replace("N", "1") + one.replace("N", "2")}
+    site = build(tmp_path, pages, ["sphinx_exercise", "sphinx_book_theme", "theme_mends"], **THEME)
+    ids = re.findall(r'\sid="([^"]+)"', site.html())
+    assert [i for i in set(ids) if ids.count(i) > 1] == []
+    assert "ex-1" in ids
+
+
+def test_a_folded_cell_is_named_by_what_it_says(tmp_path):
+    cell = "\n```{code-cell} python\n:tags: [hide-input]\n1 + 1\n```\n"
+    site = build(tmp_path, {"index": NOTEBOOK + "# Page\n" + cell}, ["sphinx_book_theme", "theme_mends"], **THEME)
+    assert "<summary>" in site.html()
+    assert "Toggle hidden content" not in site.html()
 
 
 def test_only_what_pages_ask_for_is_published(site):

@@ -37,8 +37,10 @@ def inline(source: str, prefix: str, alt: str) -> str:
         for child in list(parent):
             if child.tag == f"{{{SVG}}}metadata" or is_ground(child):
                 parent.remove(child)
-    for text in root.iter(f"{{{SVG}}}text"):
-        flow(text)
+    for parent in root.iter(f"{{{SVG}}}g"):
+        if not parent.findall(f"{{{SVG}}}rect") and not parent.findall(f"{{{SVG}}}path"):  # a root's or fraction's rule
+            for text in parent.findall(f"{{{SVG}}}text"):
+                flow(text)
     used = set()
     for element in root.iter():
         for name, value in element.attrib.items():

@@ -114,7 +114,8 @@ def needed(outdir: Path) -> set[int]:
     # of a single letter a browser draws the mathematical italic, whatever the page has
     italics = {*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C), 0x210E} - {0x1D455}
     greek = {*range(0x391, 0x3AA), *range(0x3B1, 0x3CA), 0x3D1, 0x3D5, 0x3F5} - {0x3A2}
-    always = {*range(0x20, 0x7F), 0xA0, 0x2212} | greek | italics
+    # and the radical sign of <msqrt>, which is in no text
+    always = {*range(0x20, 0x7F), 0xA0, 0x2212, 0x221A} | greek | italics
     text = set()
     for page in outdir.rglob("*.html"):
         for formula in re.findall(r"<math\b.*?</math>", page.read_text(encoding="utf-8"), flags=re.S):

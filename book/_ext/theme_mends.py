@@ -7,7 +7,9 @@ in a strict build): after an update of the theme somebody looks again, instead o
 import re
 from pathlib import Path
 
+from docutils import nodes
 from jinja2 import TemplateNotFound
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
 LOG = logging.getLogger(__name__)
@@ -78,7 +80,21 @@ def silence_thebe(app):
         event[:] = [listener for listener in event if not listener.handler.__module__.startswith("sphinx_thebe")]
 
 
-def drop_links(app, pagename, templatename, context, doctree):
+class DistinctExercises(SphinxPostTransform):
+    """Take the id off what is in an exercise or a solution: sphinx-exercise gives every one on a page the same."""
+
+    default_priority = 10
+    formats = ("html",)
+
+    def run(self, **kwargs):
+        for section in self.document.findall(nodes.section):
+            if section["ids"] in (["exercise-content"], ["solution-content"]):
+                section["ids"] = []
+
+
+def mend_page(app, pagename, templatename, context, doctree):
+    # the label hides from a screen reader what the line says: "Show code cell source"
+    context["body"] = context.get("body", "").replace('<summary aria-label="Toggle hidden content">', "<summary>")
     files = context.get("css_files", [])
     files[:] = [file for file in files if "sphinx-thebe" not in str(getattr(file, "filename", file))]
 
@@ -95,6 +111,7 @@ def setup(app):
     silence_thebe(app)
     app.connect("config-inited", set_options)
     app.connect("builder-inited", mend_templates)
-    app.connect("html-page-context", drop_links)
+    app.add_post_transform(DistinctExercises)
+    app.connect("html-page-context", mend_page)
     app.connect("build-finished", drop_files)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
