@@ -38,8 +38,9 @@ def inline(source: str, prefix: str, alt: str) -> str:
             if child.tag == f"{{{SVG}}}metadata" or is_ground(child):
                 parent.remove(child)
     for parent in root.iter(f"{{{SVG}}}g"):
-        if not parent.findall(f"{{{SVG}}}rect") and not parent.findall(f"{{{SVG}}}path"):  # a root's or fraction's rule
-            for text in parent.findall(f"{{{SVG}}}text"):
+        ruled = parent.find(f"{{{SVG}}}rect") is not None or parent.find(f"{{{SVG}}}path") is not None
+        for text in parent.findall(f"{{{SVG}}}text"):
+            if not ruled:  # the rule of a root or a fraction stays where it is, and so must what it belongs to
                 flow(text)
     used = set()
     for element in root.iter():
