@@ -113,6 +113,20 @@ def test_font_is_a_subset_with_its_mathematics(site):
     assert "MATH" in TTFont(path)
 
 
+def test_all_sizes_of_the_radical_sign_have_one_width(site):
+    font = TTFont(site.outdir / "_static" / "math.woff2")
+    variants = font["MATH"].table.MathVariants
+    index = variants.VertGlyphCoverage.glyphs.index(font.getBestCmap()[0x221A])
+    names = [r.VariantGlyph for r in variants.VertGlyphConstruction[index].MathGlyphVariantRecord]
+    assert len(names) > 2, "big roots are still drawn"
+    assert len({font["hmtx"][name][0] for name in names}) == 1
+
+
+def test_font_carries_its_licence(site):
+    names = TTFont(site.outdir / "_static" / "math.woff2")["name"]
+    assert "Open Font License" in names.getDebugName(13)
+
+
 def test_font_follows_an_incremental_build(tmp_path):
     pages = {"index": "# One\n\n$x$", "other": "# Two\n\n$y$"}
     first = build(tmp_path, pages, ["mathml"])

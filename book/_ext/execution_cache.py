@@ -4,6 +4,7 @@ Jupyter's cache knows a notebook by its cells and so answers with yesterday's ou
 src/. Here each state of the package, of the pinned versions and of the TINY_GPT_* variables has a cache of its own, in
 a folder named by a hash of them all. The folder is a setting that Sphinx keeps with the documents it has read (its
 rebuild class is "env"): when it changes, Sphinx reads, and so runs, every page again, and nothing else is needed.
+A change of these extensions makes Sphinx read every page again as well, but from the cache, without running it.
 """
 
 import hashlib
@@ -47,6 +48,15 @@ def choose_cache(app, config):
             shutil.rmtree(old) if old.is_dir() else old.unlink()
 
 
+def note_extensions(app, config):
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.*")):
+        digest.update(path.read_bytes())
+    config.extensions_state = digest.hexdigest()
+
+
 def setup(app):
+    app.add_config_value("extensions_state", "", "env")
+    app.connect("config-inited", note_extensions)
     app.connect("config-inited", choose_cache)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
