@@ -137,6 +137,10 @@ def test_images_and_figures_have_alternatives(page, book_url, watch):
     silent = opened.evaluate(
         """() => [...document.querySelectorAll("main article img, main article svg")]
           .filter(e => !e.closest("[aria-hidden=true]") && !e.parentElement.closest("svg"))
+          .filter(e => {  // decoration of what is said in words
+            const named = e.closest("button, summary");
+            return !(named?.textContent.trim() || named?.getAttribute("aria-label"));
+          })
           .filter(e => !(e.tagName === "IMG" ? e.alt : e.getAttribute("aria-label") || e.querySelector("title")))
           .map(e => e.outerHTML.slice(0, 120))"""
     )
