@@ -1,9 +1,10 @@
 """A page shows what today's package computes: a change of the package re-runs the pages, not only a change of a page.
 
-Jupyter's cache knows a notebook by the code in its cells and so answers with yesterday's outputs after a change in
+Jupyter's cache knows a notebook by its cells and so answers with yesterday's outputs after a change in
 src/. Here each state of the package, of the pinned versions and of the TINY_GPT_* variables has a cache of its own, in
 a folder named by a hash of them all. The folder is a setting that Sphinx keeps with the documents it has read (its
 rebuild class is "env"): when it changes, Sphinx reads, and so runs, every page again, and nothing else is needed.
+A change of these extensions makes Sphinx read every page again as well, but from the cache, without running it.
 """
 
 import hashlib
@@ -11,10 +12,6 @@ import os
 import shutil
 from pathlib import Path
 
-from myst_nb.core.execute.cache import NotebookClientCache
-from sphinx.util import logging
-
-LOG = logging.getLogger(__name__)
 KEEP = 4  # states, so that going to another branch and back costs nothing
 
 
@@ -51,26 +48,15 @@ def choose_cache(app, config):
             shutil.rmtree(old) if old.is_dir() else old.unlink()
 
 
-def keep_cell_metadata():
-    """Let a cell's tags, caption and alt text be those of the page, where the cached notebook would bring its own.
-
-    On a hit, jupyter-cache replaces the page's cells whole, metadata included, though only their code was compared:
-    a new caption would not show until some code changed. myst-nb has no setting for it; its client is mended.
-    """
-    if hasattr(NotebookClientCache, "_before_execution_cache"):
-        return
-    NotebookClientCache._before_execution_cache = original = NotebookClientCache.start_client
-
-    def start_client(self):
-        metadata = [cell.metadata for cell in self.notebook.cells]
-        original(self)
-        for cell, own in zip(self.notebook.cells, metadata, strict=True):
-            cell.metadata = own
-
-    NotebookClientCache.start_client = start_client
+def note_extensions(app, config):
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.*")):
+        digest.update(path.read_bytes())
+    config.extensions_state = digest.hexdigest()
 
 
 def setup(app):
-    keep_cell_metadata()
+    app.add_config_value("extensions_state", "", "env")
+    app.connect("config-inited", note_extensions)
     app.connect("config-inited", choose_cache)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

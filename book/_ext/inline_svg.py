@@ -6,6 +6,7 @@ transparent and its text takes the page's font. The figure's alt text becomes it
 whatever format, is a warning.
 """
 
+import itertools
 import re
 from pathlib import Path
 from urllib.parse import unquote
@@ -23,7 +24,7 @@ HREFS = ("href", f"{{{XLINK}}}href")
 # the first of several meanings with the same pair of colours stands for them all
 VARIABLES = {light.lower(): f"var(--tg-{name})" for name, (light, _) in reversed(palette.COLORS.items())}
 HEX = re.compile(r"#[0-9a-f]{6}\b", re.I)
-FONT = re.compile(r"(\bfont: [^;']*?[\d.]+px) [^;]*")
+FONT = re.compile(r"font-family: [^;]*")
 WHITE = re.compile(r"fill: ?(#ffffff|#fff|white)\b")
 
 
@@ -36,6 +37,11 @@ def inline(source: str, prefix: str, alt: str) -> str:
         for child in list(parent):
             if child.tag == f"{{{SVG}}}metadata" or is_ground(child):
                 parent.remove(child)
+    for parent in root.iter(f"{{{SVG}}}g"):
+        ruled = parent.find(f"{{{SVG}}}rect") is not None or parent.find(f"{{{SVG}}}path") is not None
+        for text in parent.findall(f"{{{SVG}}}text"):
+            if not ruled:  # the rule of a root or a fraction stays where it is, and so must what it belongs to
+                flow(text)
     used = set()
     for element in root.iter():
         for name, value in element.attrib.items():
@@ -68,9 +74,38 @@ def is_ground(element) -> bool:
     return element.get("id") == "patch_1" and len(shapes) == 1 and bool(WHITE.search(shapes[0].get("style", "")))
 
 
+def flow(text) -> None:
+    """Let a line with mathematics in it run on in the page's font.
+
+    matplotlib puts each of its characters where its own font would have it. Characters that stand one after the other
+    are joined again, and a change of the baseline (an index) becomes a shift; stacked ones (a fraction) stay put.
+    """
+    spans = list(text)
+    if not spans or any(span.tag != f"{{{SVG}}}tspan" or len((span.get("x") or "").split()) != 1 for span in spans):
+        return
+    across = [float(span.get("x")) for span in spans]
+    if any(right <= left for left, right in itertools.pairwise(across)):
+        return
+    text.text = None
+    last = baseline = None
+    for span in spans:
+        y = float(span.get("y", 0))
+        span.tail = None
+        if last is not None:
+            del span.attrib["x"]
+            span.attrib.pop("y", None)
+            if y == baseline and span.get("style") == last.get("style"):
+                last.text += span.text
+                text.remove(span)
+                continue
+            if y != baseline:
+                span.set("dy", f"{y - baseline:.4g}")
+        last, baseline = span, y
+
+
 def themed(value: str) -> str:
     value = HEX.sub(lambda match: VARIABLES.get(match[0].lower(), match[0]), value)
-    return FONT.sub(r"\1 var(--tg-figure-font)", value)
+    return FONT.sub("font-family: var(--tg-figure-font)", value)
 
 
 class InlineSvg(SphinxPostTransform):

@@ -5,10 +5,9 @@ STIX Two Math that the pages need, cut at the end of the build; its source comes
 """
 
 import html
-import io
 import re
 from functools import cache
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 import math_core
@@ -115,7 +114,8 @@ def needed(outdir: Path) -> set[int]:
     # of a single letter a browser draws the mathematical italic, whatever the page has
     italics = {*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C), 0x210E} - {0x1D455}
     greek = {*range(0x391, 0x3AA), *range(0x3B1, 0x3CA), 0x3D1, 0x3D5, 0x3F5} - {0x3A2}
-    always = {*range(0x20, 0x7F), 0xA0, 0x2212} | greek | italics
+    # and the radical sign of <msqrt>, which is in no text
+    always = {*range(0x20, 0x7F), 0xA0, 0x2212, 0x221A} | greek | italics
     text = set()
     for page in outdir.rglob("*.html"):
         for formula in re.findall(r"<math\b.*?</math>", page.read_text(encoding="utf-8"), flags=re.S):
@@ -124,12 +124,14 @@ def needed(outdir: Path) -> set[int]:
 
 
 def write_font(outdir: Path, characters: set[int]) -> None:
-    font = TTFont(io.BytesIO((files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf").read_bytes()))
+    wheel = Path(find_spec("ziamath").origin).parent  # found, not imported: only its font is wanted
+    font = TTFont(wheel / "fonts" / "STIXTwoMath-Regular.ttf")
     missing = sorted(characters - font.getBestCmap().keys() - {0x2061, 0x2062, 0x2063, 0x2064, 0x200B, 0x0A})
     if missing:
         LOG.warning("%s has no glyph for %s", FAMILY, ", ".join(f"U+{c:04X}" for c in missing), type="mathml")
-    options = subset.Options(flavor="woff2", layout_features=["*"], hinting=False, desubroutinize=True)
-    options.drop_tables += ["DSIG"]
+    narrow_radicals(font)
+    # all names: the font's licence asks for its notice in every copy
+    options = subset.Options(flavor="woff2", layout_features=["*"], name_IDs=["*"], hinting=False)
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=characters)
     cutter.subset(font)
@@ -137,15 +139,43 @@ def write_font(outdir: Path, characters: set[int]) -> None:
     font.save(outdir / "_static" / "math.woff2")
 
 
+def narrow_radicals(font: TTFont) -> None:
+    """Give all sizes of the radical sign the width of the smallest.
+
+    Chromium reserves for every root the width of the widest sign that the font has, whichever it then draws: a gap of
+    half a letter after each small root.
+    """
+    radical = font.getBestCmap()[0x221A]
+    variants = font["MATH"].table.MathVariants
+    index = variants.VertGlyphCoverage.glyphs.index(radical)
+    construction = variants.VertGlyphConstruction[index]
+    names = {record.VariantGlyph for record in construction.MathGlyphVariantRecord}
+    if construction.GlyphAssembly:
+        names |= {part.glyph for part in construction.GlyphAssembly.PartRecords}
+    width = font["hmtx"][radical][0]
+    for name in names - {radical}:
+        advance, bearing = font["hmtx"][name]
+        factor = width / advance
+        glyph = font["glyf"][name]
+        glyph.coordinates.scale((factor, 1))
+        glyph.coordinates.toInt()
+        glyph.recalcBounds(font["glyf"])
+        font["hmtx"][name] = (width, round(bearing * factor))
+
+
 def finish(app, exception):
     if exception or app.builder.format != "html":
         return
     characters = needed(Path(app.outdir))
     done = Path(app.doctreedir, "math-font.txt")  # cutting takes seconds: only when other characters are needed
-    wanted = " ".join(f"{c:x}" for c in sorted(characters))
-    if not (done.exists() and done.read_text() == wanted and Path(app.outdir, "_static", "math.woff2").exists()):
+    wanted = Path(__file__).read_text(encoding="utf-8") + " ".join(f"{c:x}" for c in sorted(characters))
+    if not (
+        done.exists()
+        and done.read_text(encoding="utf-8") == wanted
+        and Path(app.outdir, "_static", "math.woff2").exists()
+    ):
         write_font(Path(app.outdir), characters)
-        done.write_text(wanted)
+        done.write_text(wanted, encoding="utf-8")
 
 
 def start(app):

@@ -5,8 +5,11 @@ in a strict build): after an update of the theme somebody looks again, instead o
 """
 
 import re
+from pathlib import Path
 
+from docutils import nodes
 from jinja2 import TemplateNotFound
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
 LOG = logging.getLogger(__name__)
@@ -67,18 +70,48 @@ def mend_templates(app):
         loaders.insert(0, MendedLoader(list(loaders)))
 
 
-def drop_scripts(app, pagename, templatename, context, doctree):
-    # sphinx-thebe, which Jupyter Book always loads, declares its constants in two inline scripts: a SyntaxError on each
-    # page. It starts a kernel on somebody's server, which no page of this book asks for.
-    scripts = context.get("script_files", [])
-    for script in list(scripts):
-        body = getattr(script, "attributes", {}).get("body") or ""
-        if "THEBE_JS_URL" in body or "sphinx-thebe" in str(getattr(script, "filename", "")):
-            scripts.remove(script)
+def silence_thebe(app):
+    """Take back all that sphinx-thebe has set up, which Jupyter Book loads whether it is wanted or not.
+
+    It would start a kernel on somebody's server, which no page of this book asks for, and it declares its constants in
+    two inline scripts: a SyntaxError on each page.
+    """
+    for event in app.events.listeners.values():
+        event[:] = [listener for listener in event if not listener.handler.__module__.startswith("sphinx_thebe")]
+
+
+class DistinctExercises(SphinxPostTransform):
+    """Take the id off what is in an exercise or a solution: sphinx-exercise gives every one on a page the same."""
+
+    default_priority = 10
+    formats = ("html",)
+
+    def run(self, **kwargs):
+        for section in self.document.findall(nodes.section):
+            if section["ids"] in (["exercise-content"], ["solution-content"]):
+                section["ids"] = []
+
+
+def mend_page(app, pagename, templatename, context, doctree):
+    # the label hides from a screen reader what the line says: "Show code cell source"
+    context["body"] = context.get("body", "").replace('<summary aria-label="Toggle hidden content">', "<summary>")
+    files = context.get("css_files", [])
+    files[:] = [file for file in files if "sphinx-thebe" not in str(getattr(file, "filename", file))]
+
+
+def drop_files(app, exception):
+    """Publish only what a page may ask for: not the dropped script, maps for debugging, or a font's other format."""
+    if app.builder.format == "html" and not exception:
+        static = Path(app.outdir, "_static")
+        for path in {*static.glob("scripts/fontawesome.js*"), *static.rglob("*.map"), *static.rglob("*.ttf")}:
+            path.unlink()
 
 
 def setup(app):
+    silence_thebe(app)
     app.connect("config-inited", set_options)
     app.connect("builder-inited", mend_templates)
-    app.connect("html-page-context", drop_scripts)
+    app.add_post_transform(DistinctExercises)
+    app.connect("html-page-context", mend_page)
+    app.connect("build-finished", drop_files)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

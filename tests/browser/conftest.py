@@ -1,0 +1,163 @@
+"""Finds a browser, serves the built book with everything else on the network cut off, and watches what pages do."""
+
+import functools
+import http.server
+import os
+import shutil
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+BOOK = ROOT / "_build" / "html"
+sys.path.insert(0, str(ROOT / "tests"))  # sphinx_project, whatever part of the tests is run
+
+NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge"]
+PLACES = [
+    "/usr/bin/chromium",
+    "/snap/bin/chromium",
+    "/opt/google/chrome/chrome",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "C:/Program Files/Google/Chrome/Application/chrome.exe",
+    "C:/Program Files (x86)/Microsoft/Edge/Application/msedge.exe",
+]
+# nothing of the browser's own may call out either; names resolve to nowhere, but for the loopback
+ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]
+
+
+def find_chromium(playwright) -> str | None:
+    """The browser named by CHROMIUM, one in a usual place, or Playwright's own."""
+    named = os.environ.get("CHROMIUM")
+    if named:
+        found = shutil.which(named)
+        if not found:
+            pytest.fail(f"CHROMIUM names {named!r}, which is no program that can be run.")
+        return found
+    own = playwright.chromium.executable_path
+    for place in [*map(shutil.which, NAMES), *PLACES, own]:
+        if place and Path(place).is_file():
+            return place
+    return None
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        path = find_chromium(playwright)
+        if path is None:
+            reason = "No Chromium was found: THE BUILT BOOK IS NOT TESTED. Install one, or name one with CHROMIUM=..."
+            if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+                pytest.fail(reason)
+            pytest.skip(reason)
+        browser = playwright.chromium.launch(executable_path=path, args=ARGS)
+        yield browser
+        browser.close()
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """A folder on the loopback address."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path):
+        handler = functools.partial(QuietHandler, directory=str(folder))
+        super().__init__(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="session")
+def book() -> Path:
+    if not (BOOK / "index.html").exists():
+        pytest.fail("The book is not built: run `make book` first (`make test` does).")
+    return BOOK
+
+
+@pytest.fixture(scope="session")
+def book_url(book):
+    server = Server(book)
+    yield server.url
+    server.shutdown()
+
+
+@pytest.fixture
+def serve():
+    """A function that serves a folder and returns its address."""
+    servers = []
+
+    def start(folder: Path) -> str:
+        servers.append(Server(folder))
+        return servers[-1].url
+
+    yield start
+    for server in servers:
+        server.shutdown()
+
+
+class Watched:
+    """A page of the browser, and everything about it that a reader should never meet: `complaints`."""
+
+    def __init__(self, page, allowed: str):
+        self.page, self.allowed = page, allowed
+        self.complaints: list[str] = []
+        page.on("console", self.on_console)
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("requestfailed", lambda request: self.complaints.append(f"failed: {request.url} {request.failure}"))
+        page.on("response", self.on_response)
+        page.route("**/*", self.on_request)
+
+    def on_console(self, message):
+        if message.type in ("error", "warning", "assert"):
+            self.complaints.append(f"console {message.type}: {message.text} ({message.location.get('url')})")
+
+    def on_response(self, response):
+        if response.status >= 400:
+            self.complaints.append(f"{response.status}: {response.url}")
+
+    def on_request(self, route):
+        url = route.request.url
+        if url.startswith((self.allowed, "data:", "blob:")):
+            route.continue_()
+        else:
+            self.complaints.append(f"off-origin: {url}")
+            route.abort()
+
+    def open(self, url: str):
+        self.page.goto(url, wait_until="load")
+        self.page.evaluate("document.fonts.ready")
+        self.page.wait_for_timeout(150)  # what the page does of its own accord once it is loaded
+        return self.page
+
+
+@pytest.fixture
+def watch(browser):
+    """A function that makes a watched page: `watch(allowed_prefix, **context_settings)`."""
+    contexts = []
+
+    def make(allowed: str, **settings) -> Watched:
+        contexts.append(browser.new_context(**settings))
+        return Watched(contexts[-1].new_page(), allowed)
+
+    yield make
+    for context in contexts:
+        context.close()

@@ -1,0 +1,73 @@
+"""Builds tiny Sphinx projects with the book's extensions, for the tests of those extensions."""
+
+import io
+import re
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+ROOT = Path(__file__).parent.parent
+EXTENSIONS = ROOT / "book" / "_ext"
+if str(EXTENSIONS) not in sys.path:
+    sys.path.insert(0, str(EXTENSIONS))
+
+NOTEBOOK = """\
+---
+jupytext:
+  text_representation: {extension: .md, format_name: myst}
+kernelspec: {display_name: Python 3, language: python, name: python3}
+---
+"""
+
+
+class Site:
+    """What a build left behind: its warnings, and the pages."""
+
+    def __init__(self, outdir: Path, warnings: str, status: str, updated: set[str]):
+        self.outdir, self.status, self.updated = outdir, status, updated
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", warnings).splitlines(keepends=True)
+        # these projects have no table of contents
+        self.warnings = "".join(line for line in lines if "isn't included in any toctree" not in line)
+
+    def html(self, page: str = "index") -> str:
+        return (self.outdir / f"{page}.html").read_text(encoding="utf-8")
+
+
+def write(folder: Path, pages: dict[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def build(folder: Path, pages: dict[str, str], extensions: list[str], *, parallel: int = 1, **settings) -> Site:
+    """Write the pages into `folder`, build what is there into `folder/_build/html`, return the result."""
+    write(folder, pages)
+    outdir = folder / "_build" / "html"
+    conf = {
+        "extensions": ["myst_nb", *extensions],
+        "exclude_patterns": ["_build"],
+        "html_theme": "basic",
+        "nb_execution_mode": "cache",
+        "nb_execution_raise_on_error": True,
+        "myst_enable_extensions": ["dollarmath", "amsmath", "colon_fence"],
+        "nitpicky": True,
+        **settings,
+    }
+    status, warnings, updated = io.StringIO(), io.StringIO(), set()
+    with patch_docutils(None), docutils_namespace():
+        app = Sphinx(
+            folder,
+            None,
+            outdir,
+            folder / "_build" / ".doctrees",
+            "html",
+            confoverrides=conf,
+            status=status,
+            warning=warnings,
+            parallel=parallel,
+        )
+        app.connect("source-read", lambda app, docname, source: updated.add(docname))
+        app.build()
+    return Site(outdir, warnings.getvalue(), status.getvalue(), updated)

@@ -1,0 +1,71 @@
+"""The theme's mends take hold, and say so when the theme has changed under them."""
+
+import re
+
+import pytest
+from sphinx_project import NOTEBOOK, build
+
+THEME = {"html_theme": "sphinx_book_theme", "html_theme_options": {"search_bar_text": "Search"}}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    # in Jupyter Book's order: sphinx-thebe before, the mends after
+    folder = tmp_path_factory.mktemp("theme")
+    return build(folder, {"index": "# Page\n\nText.\n"}, ["sphinx_thebe", "sphinx_book_theme", "theme_mends"], **THEME)
+
+
+def test_no_warnings(site):
+    assert site.warnings == ""
+
+
+@pytest.mark.parametrize("trace", ["fontawesome.js", "thebe", "unpkg.com", "cdn"])
+def test_no_trace_of(site, trace):
+    page = site.html()
+    assert trace not in page.lower()
+
+
+def test_icons_are_still_drawn_by_the_style_sheet(site):
+    assert 'class="fa-solid' in site.html() or "fa-solid" in site.html()
+    assert list((site.outdir / "_static").rglob("fa-solid-900.woff2"))
+
+
+def test_mode_follows_the_system_until_chosen_and_needs_no_script_to_be_light(site):
+    page = site.html()
+    assert '<html lang="en" data-content_root="./" data-theme="light">' in page
+    assert 'data-default-mode="auto"' in page
+    assert 'dataset.theme = document.documentElement.dataset.mode === "auto"' in page
+
+
+def test_one_search_box_in_the_side_bar(site):
+    page = site.html()
+    assert page.count('class="btn search-button-field') == 1
+
+
+def test_exercises_on_one_page_have_ids_of_their_own(tmp_path):
+    one = "```{exercise} Title\n:label: ex-N\n\nTask.\n```\n\n```{solution} ex-N\nDone.\n```\n\n"
+    pages = {"index": "# Page\n\n" + one.replace("N", "1") + one.replace("N", "2")}
+    site = build(tmp_path, pages, ["sphinx_exercise", "sphinx_book_theme", "theme_mends"], **THEME)
+    ids = re.findall(r'\sid="([^"]+)"', site.html())
+    assert [i for i in set(ids) if ids.count(i) > 1] == []
+    assert "ex-1" in ids
+
+
+def test_a_folded_cell_is_named_by_what_it_says(tmp_path):
+    cell = "\n```{code-cell} python\n:tags: [hide-input]\n1 + 1\n```\n"
+    site = build(tmp_path, {"index": NOTEBOOK + "# Page\n" + cell}, ["sphinx_book_theme", "theme_mends"], **THEME)
+    assert "<summary>" in site.html()
+    assert "Toggle hidden content" not in site.html()
+
+
+def test_only_what_pages_ask_for_is_published(site):
+    names = [path.name for path in (site.outdir / "_static").rglob("*")]
+    assert not [n for n in names if n.startswith("fontawesome.js") or n.endswith((".map", ".ttf"))]
+
+
+def test_a_mend_that_finds_nothing_is_a_warning(tmp_path, monkeypatch):
+    import theme_mends
+
+    monkeypatch.setitem(theme_mends.TEMPLATES, "static/webpack-macros.html", [("no such thing", "")])
+    site = build(tmp_path, {"index": "# Page\n"}, ["sphinx_book_theme", "theme_mends"], **THEME)
+    assert "WARNING: nothing in the theme's static/webpack-macros.html matches 'no such thing'" in site.warnings
