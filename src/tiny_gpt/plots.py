@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.patches import Polygon, Rectangle
+from matplotlib.patches import FancyBboxPatch, Polygon, Rectangle
 
 from .palette import COLORS, P_MAP, S_MAP
 
@@ -566,4 +566,54 @@ def stream_loudness(panels: dict) -> Figure:
         ax.set(title=title, xlabel="share of the depth", xlim=(0, 1), ylim=(0, None))
     axes[0].set_ylabel("root mean square of the stream")
     fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return fig
+
+
+def architecture() -> Figure:
+    """The whole model as a diagram: the residual stream, one block with its two branches, both ends."""
+    fig = _figure(6.4, 5.6)
+    ax = fig.subplots()
+    ax.set(xlim=(0, 10), ylim=(0, 11.4), aspect="equal")
+    ax.set_axis_off()
+
+    def box(x, y, text, colour, width=2.9):
+        ax.add_patch(
+            FancyBboxPatch(
+                (x - width / 2, y - 0.33), width, 0.66, boxstyle="round,pad=0.02,rounding_size=0.12",
+                facecolor=COLORS[colour][0], alpha=0.28, edgecolor=COLORS[colour][0], linewidth=1.2,
+            )
+        )  # fmt: skip
+        ax.text(x, y, text, ha="center", va="center", color=INK, fontsize=10)
+
+    def arrow(*points, colour="ink"):
+        xs, ys = zip(*points, strict=True)
+        ax.plot(xs[:-1], ys[:-1], color=COLORS[colour][0], linewidth=1.4)
+        style = {"arrowstyle": "-|>", "color": COLORS[colour][0], "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}
+        ax.annotate("", points[-1], points[-2], arrowprops=style)
+
+    def plus(y):
+        ax.plot(3, y, "o", color=COLORS["stream"][0], markersize=15)
+        ax.text(3, y, "+", ha="center", va="center", color="#111111", fontsize=13)
+
+    ax.plot([3, 3], [1.1, 8.67], color=COLORS["stream"][0], linewidth=5, solid_capstyle="butt")
+    box(3, 0.75, "token + position", "baseline", 3.2)
+    for low, name, colour in ((2.2, "attention", "attention"), (5.2, "feed-forward", "ffn")):
+        arrow((3, low), (7, low), (7, low + 0.42))
+        box(7, low + 0.75, "LayerNorm", "baseline")
+        arrow((7, low + 1.08), (7, low + 1.32))
+        box(7, low + 1.65, name, colour)
+        arrow((7, low + 1.98), (7, low + 2.4), (3.28, low + 2.4), colour=colour)
+        plus(low + 2.4)
+    frame = FancyBboxPatch(
+        (1.6, 1.75), 7.4, 6.3, boxstyle="round,pad=0,rounding_size=0.2", facecolor="none", edgecolor=GRID, linewidth=1.5
+    )
+    ax.add_patch(frame)
+    ax.text(9.2, 4.9, "× L", color=INK, fontsize=13, va="center")
+    ax.text(1.35, 4.9, "residual stream (B, T, C)", rotation=90, va="center", ha="center", color=INK, fontsize=9)
+    box(3, 9.0, "LayerNorm", "baseline")
+    arrow((3, 9.33), (3, 9.72))
+    box(3, 10.05, "unembedding", "baseline")
+    arrow((3, 10.38), (3, 10.85))
+    ax.text(3, 11.1, "logits (B, T, V)", ha="center", va="center", color=INK, fontsize=10)
+    ax.text(5.0, 0.75, "ids (B, T)", va="center", color=INK, fontsize=10)
     return fig
