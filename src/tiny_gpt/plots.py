@@ -96,7 +96,7 @@ def _heat(ax: Axes, values, hidden, cmap, norm, form, write) -> ScalarMappable:
     colours = mpl.colormaps[cmap]
     ax.set(aspect="equal", xlim=(0, columns), ylim=(rows, 0))
     shown = np.ma.masked_where(hidden | np.isnan(values), values)
-    mesh = ax.pcolormesh(shown, cmap=cmap, norm=norm, rasterized=values.size > 1024)
+    mesh = ax.pcolormesh(shown, cmap=cmap, norm=norm, rasterized=values.size > 400)
     few = max(rows, columns) <= 8 if write is None else write
     for i, j in np.ndindex(rows, columns):
         if np.isnan(values[i, j]):
