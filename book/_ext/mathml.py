@@ -126,7 +126,9 @@ def needed(outdir: Path) -> set[int]:
 def write_font(outdir: Path, characters: set[int]) -> None:
     wheel = Path(find_spec("ziamath").origin).parent  # found, not imported: only its font is wanted
     font = TTFont(wheel / "fonts" / "STIXTwoMath-Regular.ttf")
-    missing = sorted(characters - font.getBestCmap().keys() - {0x2061, 0x2062, 0x2063, 0x2064, 0x200B, 0x0A})
+    # without a shape of their own: invisible operators, and the selectors of a calligraphic letter's variant
+    invisible = {0x2061, 0x2062, 0x2063, 0x2064, 0x200B, 0x0A, 0xFE00, 0xFE01}
+    missing = sorted(characters - font.getBestCmap().keys() - invisible)
     if missing:
         LOG.warning("%s has no glyph for %s", FAMILY, ", ".join(f"U+{c:04X}" for c in missing), type="mathml")
     narrow_radicals(font)
