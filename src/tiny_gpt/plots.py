@@ -506,8 +506,12 @@ def head_on_text(P, text: str, title: str) -> Figure:
     shown = [{" ": "␣", "\n": "↵"}.get(c, c) for c in text]
     fig = _figure(6.2, 5.6)
     ax = fig.subplots()
-    mesh = heat_weights(ax, P, write=False)
     T = len(P)
+    past = np.ma.masked_where(~np.tri(T, dtype=bool), P)
+    mesh = ax.pcolormesh(past, cmap=P_MAP, norm=Normalize(0.0, 1.0), rasterized=True)
+    ax.set(aspect="equal", xlim=(0, T), ylim=(T, 0))
+    ax.spines[:].set_visible(False)
+    ax.grid(False)
     # One patch for the whole future: T²/2 little ones would make a heavy page.
     corners = [(0, 0), *[point for i in range(T) for point in ((i + 1, i), (i + 1, i + 1))][:-1], (T, 0)]
     future = Polygon(corners, closed=True, facecolor="none", edgecolor=MASKED, hatch="////", linewidth=0)
