@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint serve weights clean
+.PHONY: help book test lint serve bench weights clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ lint: ## judge the style of the code
 
 serve: book ## show the book at http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
+
+bench: .venv/made ## measure what is how fast: bench/results.md (some minutes)
+	$(BIN)/python bench/bench.py
 
 weights: .venv/made ## train the model that the package carries again, from its seed (minutes)
 	$(BIN)/python -c "from tiny_gpt import weights; weights.make()"
