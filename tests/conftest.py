@@ -1,7 +1,11 @@
 """What all tests share: annotations checked as the code runs, generators of one's own, and the text."""
 
+import json
 import os
+import shutil
+import subprocess
 import zlib
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +13,7 @@ from jaxtyping import install_import_hook
 
 # Shapes and types in the signatures of these modules are checked at every call under pytest. model.py and heads.py
 # are read by learners and carry none. The hook has to be there before the package is first imported.
-ANNOTATED = ("data", "train", "sampling", "gpt2", "numpy_head", "baselines")
+ANNOTATED = ("data", "train", "sampling", "gpt2", "numpy_head", "baselines", "widgets.quiz")
 # An int is taken where a float is asked for, as PEP 484 has it (temperature=0).
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 install_import_hook([f"tiny_gpt.{name}" for name in ANNOTATED], CHECKER)
@@ -45,3 +49,33 @@ def shakespeare() -> str:
     from tiny_gpt.data import load_shakespeare
 
     return load_shakespeare()
+
+
+@pytest.fixture
+def node_test(tmp_path):
+    """``node_test(name, data)``: run tests/node/NAME.test.mjs, which finds ``data`` in the file that CASES names.
+
+    How the pure functions of a widget are tested against numbers that Python gives. Without node a skip, under CI a
+    failure.
+    """
+    node = shutil.which("node")
+    if node is None:
+        reason = "There is no node: THE WIDGETS' FUNCTIONS ARE NOT TESTED"
+        if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+    def run(name: str, data):
+        cases = tmp_path / "cases.json"
+        cases.write_text(json.dumps(data), encoding="utf-8")
+        file = Path(__file__).parent / "node" / f"{name}.test.mjs"
+        result = subprocess.run(
+            [node, "--test", str(file)],
+            env={**os.environ, "CASES": str(cases)},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+
+    return run

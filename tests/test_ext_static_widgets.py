@@ -58,7 +58,7 @@ def test_two_views_with_their_own_state_and_one_module(site):
     assert first["id"] != second["id"]
     assert first["esm"] == second["esm"]
     modules = [p.name for p in (site.outdir / "_static" / "widgets").iterdir()]
-    assert sorted(modules) == sorted([f"{first['esm']}.js", "host.js"])
+    assert sorted(modules) == sorted([f"{first['esm']}.js", f"{first['esm']}.css", "host.js"])
 
 
 def test_scripts_only_where_they_are_needed_and_in_their_order(site):

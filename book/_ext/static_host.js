@@ -1,7 +1,7 @@
 /* The static host of anywidgets: gives each widget on a page the `model` it expects, where there is no kernel.
  *
  * A widget's front end is an ES module whose default export has `render({ model, el })` (and perhaps `initialize`). Its
- * source comes as a string, in window.staticWidgets (key: [source, css, name]), and is imported from a blob URL: a page
+ * source comes as a string, in window.staticWidgets (key: [source, name]), and is imported from a blob URL: a page
  * opened from file:// may import that, and no other module. This script is deferred and comes after those that fill
  * staticWidgets, so the page is parsed when it runs. What the model does here:
  *   get, set, on, off   as in a notebook: two views of one model follow each other
@@ -70,8 +70,7 @@
 
   async function load(key) {
     if (!sources.has(key)) throw new Error("its script is missing");
-    const [source, css, name] = sources.get(key);
-    if (css) document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
+    const [source, name] = sources.get(key);
     const blob = new Blob([source, `\n//# sourceURL=widgets/${name}.js`], { type: "text/javascript" });
     const url = URL.createObjectURL(blob);
     try {

@@ -71,12 +71,14 @@ class WidgetsToStatic(SphinxPostTransform):
         source, css = state["_esm"], state.get("_css") or ""
         key = hashlib.sha256(f"{source}\0{css}".encode()).hexdigest()[:16]
         # named by its content: whoever writes it, and however often, writes the same
-        parts = script_json([source, css, name_of(state, key)])
+        parts = script_json([source, name_of(state, key)])
         script = f'(window.staticWidgets ??= new Map()).set("{key}",{parts});\n'
         write_if_other(widgets_folder(self.app) / f"{key}.js", script)
+        write_if_other(widgets_folder(self.app) / f"{key}.css", css)
         public = {k: v for k, v in state.items() if not k.startswith("_") and k not in DROPPED}
         body = {"id": model_id, "esm": key, "state": public, "buffers": model.get("buffers") or []}
-        still = "<noscript>This interactive figure needs JavaScript.</noscript>"
+        # what stands here until the widget starts, and stays without JavaScript: a class may bring its own, as HTML
+        still = state.get("_still") or "<noscript>This interactive figure needs JavaScript.</noscript>"
         return (
             f'<div class="static-widget" data-module="{key}" data-name="{html.escape(name_of(state, key))}">'
             f'<script type="application/json">{script_json(body)}</script>{still}</div>'
@@ -116,6 +118,7 @@ def add_scripts(app, pagename, templatename, context, doctree):
     keys = dict.fromkeys(MARK.findall(context.get("body", "")))
     for key in keys:
         app.add_js_file(f"widgets/{key}.js", priority=600, loading_method="defer")
+        app.add_css_file(f"widgets/{key}.css", priority=600)  # not by script: the still picture is styled by it too
     if keys:
         app.add_js_file("widgets/host.js", priority=601, loading_method="defer")
 

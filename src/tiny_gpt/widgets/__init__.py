@@ -1,0 +1,9 @@
+"""The book's interactive figures: each is a class in NAME.py beside NAME.mjs, its whole front end.
+
+They need anywidget, which nothing else in the package imports. One source works in four places: the static site, the
+same site opened from a file, JupyterLab and Notebook, and Colab.
+"""
+
+from .quiz import Quiz, choice, choices, numeric, order
+
+__all__ = ["Quiz", "choice", "choices", "numeric", "order"]
