@@ -47,6 +47,8 @@ FIGURES = {
     "characters": lambda: plots.characters({"vowels": {"a": (0, 0), " ": (1, 1)}, "capitals": {"A": (2, 1)}}),
     "stream_loudness": lambda: plots.stream_loudness({"a": {4: [1, 2], 16: [1, 3]}, "b": {4: [1, 1], 16: [1, 1]}}),
     "architecture": lambda: plots.architecture(),
+    "loss_by_shift": lambda: plots.loss_by_shift([0, 1, 2], [0, 1, 2], 3),
+    "loss_by_order": lambda: plots.loss_by_order([3, 2, 1], [3, 2, 2]),
     "leak_losses": lambda: plots.leak_losses({"a": [2, 1], "b": [2, 0]}, floor=2.0),
 }
 

@@ -489,6 +489,31 @@ def ladder(losses: dict, floor: float | None = None) -> Figure:
     return fig
 
 
+def loss_by_shift(shifts, losses, alone: float) -> Figure:
+    """The least loss, nats, with which one character predicts another, by their distance; ``alone``: without it."""
+    fig = _figure(6, 3.1)
+    ax = fig.subplots()
+    ax.axhline(alone, color=COLORS["baseline"][0], linestyle=":")
+    ax.plot(shifts, losses, "-o", color=COLORS["valid"][0], markersize=4)
+    for shift, loss in list(zip(shifts, losses, strict=True))[:3]:
+        ax.annotate(f"{loss:.2f}", (shift, loss), (8, -4), textcoords="offset points", fontsize=9, color=INK)
+    ax.text(max(shifts), alone, "frequencies alone", ha="right", va="bottom", fontsize=9, color=INK)
+    ax.set(xlabel="shift s, characters", ylabel="loss, nats", ylim=(-0.1, 1.12 * alone))
+    return fig
+
+
+def loss_by_order(on_train, on_valid) -> Figure:
+    """Losses, nats a character, of n-grams of order 0, 1, … on the training and on the validation text."""
+    fig = _figure(6, 3.1)
+    ax = fig.subplots()
+    ax.plot(range(len(on_train)), on_train, "-o", color=COLORS["train"][0], markersize=4, label="training text")
+    ax.plot(range(len(on_valid)), on_valid, "--s", color=COLORS["valid"][0], markersize=4, label="validation text")
+    ax.set(xlabel="order n: characters counted together", ylabel="loss, nats a character", ylim=(0, None))
+    ax.set_xticks(range(len(on_valid)))
+    ax.legend()
+    return fig
+
+
 def head_scores(scores, title: str) -> Figure:
     """One number in [0, 1] for each layer (row) and head (column), as a heat map on the scale of weights."""
     fig = _figure(4.6, 3.4)
