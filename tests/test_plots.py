@@ -47,6 +47,12 @@ FIGURES = {
     "characters": lambda: plots.characters({"vowels": {"a": (0, 0), " ": (1, 1)}, "capitals": {"A": (2, 1)}}),
     "stream_loudness": lambda: plots.stream_loudness({"a": {4: [1, 2], 16: [1, 3]}, "b": {4: [1, 1], 16: [1, 1]}}),
     "architecture": lambda: plots.architecture(),
+    "loss_by_shift": lambda: plots.loss_by_shift([0, 1, 2], [0, 1, 2], 3),
+    "loss_by_order": lambda: plots.loss_by_order([3, 2, 1], [3, 2, 2]),
+    "distributions": lambda: plots.distributions("ab\n", {"τ = 1": P[-1, :3], "τ = 2": P[-1, :3]}),
+    "entropy_by_temperature": lambda: plots.entropy_by_temperature([0.1, 1, 30], [0, 1, 2], [0, 0, 2], [0, 2, 2], 2),
+    "degeneration": lambda: plots.degeneration([0, 1], [(0.5, 0.1), (0, 0)], [(1, 0.1), (2, 0.1)], 0.02, 1.9),
+    "cache_time": lambda: plots.cache_time([16, 256], [1, 9], [1, 1]),
     "leak_losses": lambda: plots.leak_losses({"a": [2, 1], "b": [2, 0]}, floor=2.0),
 }
 

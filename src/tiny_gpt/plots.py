@@ -482,10 +482,36 @@ def ladder(losses: dict, floor: float | None = None) -> Figure:
     colours = [COLORS["stream"][0] if name.startswith("TinyGPT") else COLORS["baseline"][0] for name in losses]
     ax.barh(list(losses), list(losses.values()), color=colours, height=0.66)
     for row, loss in enumerate(losses.values()):
-        ax.text(loss, row, f" {loss:.2f}", va="center", color=INK)
+        ax.annotate(f"{loss:.2f}", (loss, row), (4, 0), textcoords="offset points", va="center", color=INK)
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)
     ax.set(xlabel="validation loss, nats a character", xlim=(0, 1.12 * max(losses.values())))
+    return fig
+
+
+def loss_by_shift(shifts, losses, alone: float) -> Figure:
+    """The least loss, nats, with which one character predicts another, by their distance; ``alone``: without it."""
+    fig = _figure(6, 3.1)
+    ax = fig.subplots()
+    ax.axhline(alone, color=COLORS["baseline"][0], linestyle=":")
+    ax.plot(shifts, losses, "-o", color=COLORS["valid"][0], markersize=4)
+    for shift, loss in list(zip(shifts, losses, strict=True))[:3]:
+        ax.annotate(f"{loss + 0.0:.2f}", (shift, loss), (8, -4), textcoords="offset points", fontsize=9, color=INK)
+    above = {"textcoords": "offset points", "ha": "right", "fontsize": 9, "color": INK}
+    ax.annotate("frequencies alone", (max(shifts), alone), (0, 6), **above)
+    ax.set(xlabel="shift s, characters", ylabel="loss, nats", ylim=(-0.1, 1.2 * alone))
+    return fig
+
+
+def loss_by_order(on_train, on_valid) -> Figure:
+    """Losses, nats a character, of n-grams of order 0, 1, … on the training and on the validation text."""
+    fig = _figure(6, 3.1)
+    ax = fig.subplots()
+    ax.plot(range(len(on_train)), on_train, "-o", color=COLORS["train"][0], markersize=4, label="training text")
+    ax.plot(range(len(on_valid)), on_valid, "--s", color=COLORS["valid"][0], markersize=4, label="validation text")
+    ax.set(xlabel="order n: characters counted together", ylabel="loss, nats a character", ylim=(0, None))
+    ax.set_xticks(range(len(on_valid)))
+    ax.legend()
     return fig
 
 
@@ -620,4 +646,65 @@ def architecture() -> Figure:
     arrow((3, 10.38), (3, 10.85))
     ax.text(3, 11.1, "logits (B, T, V)", ha="center", va="center", color=INK, fontsize=10)
     ax.text(5.0, 0.75, "ids (B, T)", va="center", color=INK, fontsize=10)
+    return fig
+
+
+# --- Generation -----------------------------------------------------------------------------------------------------
+
+
+def distributions(labels, panels: dict) -> Figure:
+    """One row of logits as bars over the same characters, side by side: ``{title: probabilities}``."""
+    shown = [{" ": "␣", "\n": "↵"}.get(c, c) for c in labels]
+    fig = _figure(6.5, 2.5)
+    for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True), panels.items(), strict=True):
+        ax.bar(range(len(shown)), np.asarray(p), color=COLORS["stream"][0], width=0.75)
+        ax.set_xticks(range(len(shown)), shown)
+        ax.tick_params(axis="x", labelsize=9, length=0)
+        ax.grid(axis="x", visible=False)
+        ax.set(title=title, xlabel="next character")
+    fig.axes[0].set_ylabel("probability")
+    return fig
+
+
+def entropy_by_temperature(temperatures, mean, low, high, ceiling: float) -> Figure:
+    """Entropy, nats, of the next token by temperature: mean and band over contexts, and its ceiling ln V."""
+    fig = _figure(6, 3.2)
+    ax = fig.subplots()
+    colour = COLORS["stream"][0]
+    ax.fill_between(temperatures, low, high, color=colour, alpha=0.25, linewidth=0)
+    ax.plot(temperatures, mean, color=colour)
+    ax.axhline(ceiling, color=COLORS["baseline"][0], linestyle=":")
+    ax.axvline(1, color=INK, linewidth=0.8, linestyle="--")
+    ax.set(xscale="log", xlabel="temperature τ", ylabel="entropy, nats", ylim=(0, 1.08 * ceiling))
+    ax.set_xticks([0.1, 0.3, 1, 3, 10, 30], ["0.1", "0.3", "1", "3", "10", "30"])
+    ax.set_xticks([], minor=True)
+    return fig
+
+
+def degeneration(temperatures, repetition, surprise, real_repetition: float, real_surprise: float) -> Figure:
+    """Samples by temperature: repeated strings (share) and surprise (nats), as (mean, error) each; real text dotted."""
+    fig = _figure(6.5, 3.0)
+    left, right = fig.subplots(1, 2)
+    for ax, values, real in ((left, repetition, real_repetition), (right, surprise, real_surprise)):
+        mean, error = np.transpose(values)
+        ax.errorbar(temperatures, mean, error, fmt="-o", color=COLORS["stream"][0], markersize=4, capsize=2)
+        ax.axhline(real, color=COLORS["baseline"][0], linestyle=":")
+        above = {"textcoords": "offset points", "ha": "right", "fontsize": 9, "color": INK}
+        ax.annotate("real text", (max(temperatures), real), (0, 4), **above)
+        ax.set(xlabel="temperature τ", ylim=(0, None))
+    left.set_ylabel("share of strings repeated")
+    right.set_ylabel("surprise, nats a character")
+    return fig
+
+
+def cache_time(lengths, without, cached) -> Figure:
+    """Milliseconds for one more token by the length of the context, read afresh and with a KV cache."""
+    fig = _figure(6, 3.1)
+    ax = fig.subplots()
+    ax.plot(lengths, without, "--s", color=INK, markersize=4, label="without the cache")
+    ax.plot(lengths, cached, "-o", color=COLORS["attention"][0], markersize=4, label="with the cache")
+    ax.set(xscale="log", yscale="log", xlabel="positions in context", ylabel="milliseconds for one token")
+    ax.set_xticks(lengths, [str(n) for n in lengths])
+    ax.set_xticks([], minor=True)
+    ax.legend()
     return fig
