@@ -244,3 +244,21 @@ def test_the_last_chapter_draws_the_curve_that_was_measured():
     assert (measured["batch_size"], measured["max_iters"], measured["beta2"]) == (
         plan.batch_size, plan.max_steps, plan.beta2,
     )  # fmt: skip
+
+
+def test_the_drop_in_page_quotes_what_was_measured():
+    code = "\n".join(code for _, code in cells(PAGES["drop_in"]))
+    values = {
+        node.targets[0].id: node.value
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    data = ROOT / "tests" / "data"
+    run = json.loads((data / "nanogpt_cpu_run.json").read_text())
+    assert ast.literal_eval(values["nanogpt_valid"]) == {int(step): loss for step, loss in run["val_loss"].items()}
+    published = ast.literal_eval(values["published"])
+    assert published["cpu"] == run["published"]["cpu_configuration_val_loss"]
+    assert published["gpu"] == run["published"]["gpu_configuration_best_val_loss"]
+    same = json.loads((data / "nanogpt_same_seed_losses.json").read_text())
+    first = ast.literal_eval(values["nanogpt_first"])
+    assert first == same["loss"][: len(first)]

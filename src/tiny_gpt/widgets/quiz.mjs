@@ -76,8 +76,9 @@ function judgeNumber(question, given) {
     return { verdict: "none", says: `That cannot be read as a number. Give one, or a formula such as ln(65).${unit}` };
   }
   if (values.some((x) => near(x, question.answer, question.tolerance))) return { verdict: "right", says: "" };
-  const cause = question.mistakes.find((mistake) => values.some((x) => near(x, mistake.value, mistake.tolerance)));
-  if (cause) return { verdict: "wrong", says: cause.says };
+  const off = (mistake) => Math.min(...values.map((x) => Math.abs(x - mistake.value)));
+  const causes = question.mistakes.filter((mistake) => values.some((x) => near(x, mistake.value, mistake.tolerance)));
+  if (causes.length) return { verdict: "wrong", says: causes.reduce((a, b) => (off(b) < off(a) ? b : a)).says };
   const [x] = values;
   if (near(x, question.answer, 4 * question.tolerance)) return { verdict: "wrong", says: "Close: calculate more exactly." };
   return { verdict: "wrong", says: x > question.answer ? "That is too large." : "That is too small." };

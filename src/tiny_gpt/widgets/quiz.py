@@ -81,9 +81,9 @@ def _usual_mistakes(value: float, units: str) -> dict[float, str]:
 
 
 def _decimals(value: float, tolerance: float) -> int:
-    """Enough places to show the answer one digit finer than it is judged."""
+    """Enough places to show the answer to a tenth of its tolerance."""
     step = tolerance or 0.001 * abs(value) or 1.0
-    return min(12, max(0, 1 - math.floor(math.log10(step))))
+    return min(12, max(0, math.ceil(-math.log10(step / 5) - 1e-9)))
 
 
 def choice(prompt: str, options: Mapping[str, bool | str], *, explanation: str) -> Question:
