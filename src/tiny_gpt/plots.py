@@ -707,6 +707,7 @@ def cache_time(lengths, without, cached) -> Figure:
     ax.set_xticks(lengths, [str(n) for n in lengths])
     ax.set_xticks([], minor=True)
     ax.legend()
+    return fig
 
 
 # --- Debugging ------------------------------------------------------------------------------------------------------
@@ -731,7 +732,7 @@ def loss_gaps(rows: dict, guessing: float) -> Figure:
     return fig
 
 
-def verdicts(table: dict) -> Figure:
+def failed_tests(table: dict) -> Figure:
     """Which test (column) fails which model (row): ``{model: {test: passed}}``; a cross on a square is a failure."""
     tests = list(next(iter(table.values())))
     fig = _figure(6.2, 0.3 * len(table) + 1.6)
@@ -745,6 +746,7 @@ def verdicts(table: dict) -> Figure:
     ax.set_yticks(np.arange(len(table)) + 0.5, list(table))
     ax.set_xticks(np.arange(len(tests)) + 0.5, tests, rotation=40, ha="left", rotation_mode="anchor")
     ax.xaxis.tick_top()
+    ax.set_xlabel("× the test fails", fontsize=10)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
     ax.grid(False)
@@ -762,9 +764,7 @@ def gradient_norms(runs: dict, clip: float) -> Figure:
     for ax, (name, norms) in zip(axes.flat, runs.items(), strict=False):
         ax.plot(norms, color=COLORS["train"][0], linewidth=1.2)
         ax.axhline(clip, color=COLORS["baseline"][0], linestyle=":")
-        ax.set(title=name, yscale="log")
-    for ax in axes[-1]:
-        ax.set_xlabel("step")
+        ax.set(title=name, yscale="log", xlabel="step")
     for ax in axes[:, 0]:
         ax.set_ylabel("gradient norm")
     return fig
