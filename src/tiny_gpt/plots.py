@@ -708,3 +708,63 @@ def cache_time(lengths, without, cached) -> Figure:
     ax.set_xticks([], minor=True)
     ax.legend()
     return fig
+
+
+# --- Debugging ------------------------------------------------------------------------------------------------------
+
+
+def loss_gaps(rows: dict, guessing: float) -> Figure:
+    """Distances from the floor in nats, a row a model: ``{name: (all at once, honestly)}``, one mark a seed."""
+    fig = _figure(6.2, 0.33 * len(rows) + 1.3)
+    ax = fig.subplots()
+    colour = COLORS["train"][0]
+    for row, (once, honest) in enumerate(rows.values()):
+        ax.plot(honest, np.full(len(honest), row), "o", color=INK, markerfacecolor="none", markersize=7)
+        ax.plot(once, np.full(len(once), row), "o", color=colour, markersize=5)
+    ax.plot([], [], "o", color=colour, markersize=5, label="all positions at once")
+    ax.plot([], [], "o", color=INK, markerfacecolor="none", markersize=7, label="honestly")
+    for level, name in ((0.0, "floor"), (guessing, "guessing")):
+        ax.axvline(level, color=COLORS["baseline"][0], linestyle=":")
+        ax.text(level, -0.8, name, ha="center", va="bottom", fontsize=9, color=INK)
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.set(xlabel="loss above the floor (nats per token)", ylim=(len(rows) - 0.5, -0.7))
+    fig.legend(loc="outside lower center", ncols=2)
+    return fig
+
+
+def failed_tests(table: dict) -> Figure:
+    """Which test (column) fails which model (row): ``{model: {test: passed}}``; a cross on a square is a failure."""
+    tests = list(next(iter(table.values())))
+    fig = _figure(6.2, 0.3 * len(table) + 1.6)
+    ax = fig.subplots()
+    ax.set(xlim=(0, len(tests)), ylim=(len(table), 0))
+    for i, row in enumerate(table.values()):
+        for j, passed in enumerate(row.values()):
+            if not passed:
+                ax.add_patch(Rectangle((j + 0.06, i + 0.08), 0.88, 0.84, facecolor=COLORS["k"][0], linewidth=0))
+                ax.text(j + 0.5, i + 0.52, "×", ha="center", va="center", color="white", fontsize=12)
+    ax.set_yticks(np.arange(len(table)) + 0.5, list(table))
+    ax.set_xticks(np.arange(len(tests)) + 0.5, tests, rotation=40, ha="left", rotation_mode="anchor")
+    ax.xaxis.tick_top()
+    ax.set_xlabel("× the test fails", fontsize=10)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    ax.grid(False)
+    for i in range(len(table) + 1):
+        ax.axhline(i, color=GRID, linewidth=0.6)
+    for j in range(len(tests) + 1):
+        ax.axvline(j, color=GRID, linewidth=0.6)
+    return fig
+
+
+def gradient_norms(runs: dict, clip: float) -> Figure:
+    """The gradient norm at each step before clipping, a panel a run, on one logarithmic axis: ``{name: norms}``."""
+    fig = _figure(6.2, 2.3 * -(-len(runs) // 2))
+    axes = fig.subplots(-(-len(runs) // 2), 2, sharex=True, sharey=True, squeeze=False)
+    for ax, (name, norms) in zip(axes.flat, runs.items(), strict=False):
+        ax.plot(norms, color=COLORS["train"][0], linewidth=1.2)
+        ax.axhline(clip, color=COLORS["baseline"][0], linestyle=":")
+        ax.set(title=name, yscale="log", xlabel="step")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("gradient norm")
+    return fig
