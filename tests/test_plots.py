@@ -53,6 +53,8 @@ FIGURES = {
     "entropy_by_temperature": lambda: plots.entropy_by_temperature([0.1, 1, 30], [0, 1, 2], [0, 0, 2], [0, 2, 2], 2),
     "degeneration": lambda: plots.degeneration([0, 1], [(0.5, 0.1), (0, 0)], [(1, 0.1), (2, 0.1)], 0.02, 1.9),
     "cache_time": lambda: plots.cache_time([16, 256], [1, 9], [1, 1]),
+    "attention_cost": lambda: plots.attention_cost((8, 16), {n: [1, 2] for n in plots.PATHS}, {"fused": [1, 3]}),
+    "roofline": lambda: plots.roofline({"a": (2e12, 1e9), "b": (9e12, 1e10)}, {"x": 1, "y": 1e4}),
     "loss_gaps": lambda: plots.loss_gaps({"a": ([0.1, 0.2], [1, 2]), "b": ([-1, -1], [3, 3])}, guessing=1.0),
     "failed_tests": lambda: plots.failed_tests({"a": {"x": True, "y": True}, "b": {"x": False, "y": True}}),
     "gradient_norms": lambda: plots.gradient_norms({"a": [1, 2], "b": [3, 4], "c": [1, 1]}, clip=1.0),
