@@ -733,8 +733,8 @@ def attention_cost(lengths, seconds: dict, nbytes: dict) -> Figure:
         for power in (1, 2):
             line = start * (lengths / lengths[0]) ** power
             ax.plot(lengths, line, ":", color=COLORS["baseline"][0], linewidth=1)
-            ax.text(lengths[-1], line[-1], f" T{'²' if power == 2 else ''}", va="center", fontsize=9, color=INK)
-        ax.set(xscale="log", yscale="log", xlabel="length T (tokens)", ylabel=label)
+            ax.text(1.2 * lengths[-1], line[-1], "T²" if power == 2 else "T", va="center", fontsize=9, color=INK)
+        ax.set(xscale="log", yscale="log", xlabel="length T (tokens)", ylabel=label, xlim=(None, 2.2 * lengths[-1]))
         _powers(ax, [int(T) for T in lengths])
     fig.legend(*fig.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return fig
