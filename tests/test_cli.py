@@ -213,3 +213,23 @@ def test_importing_the_package_is_only_importing():
     env = {**os.environ, "PYTHONPATH": SOURCE}
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=60)
     assert result.stdout == "[]\n", result.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_a_sentence(text, tmp_path, trained, refused, in_here):
+    refused("sample", "--out", trained[0], "--device", "cuda", says="there is no device 'cuda' here")
+    code, _, err = in_here("train", "--data", text, "--out", tmp_path / "run", *TINY, "--device", "cuda")
+    assert code == 2
+    assert "there is no device 'cuda' here" in err
+
+
+def test_nothing_to_add_is_the_prompt_alone(trained, in_here):
+    out, *_ = trained
+    written = in_here("sample", "--out", out, "--prompt", "to be", "--max-new-tokens", 0, "--device", "cpu")
+    assert written == (0, "to be\n", "")
+
+
+def test_errors_are_a_sentence_also_where_boxes_cannot_be_drawn():
+    code, _, err = tiny_gpt_("train", "--foo", env={"PYTHONIOENCODING": "ascii"})
+    assert code == 2
+    assert err.startswith("tiny-gpt: error: Unrecognized options: --foo")
