@@ -488,8 +488,12 @@ def test_the_precision_is_the_devices_own(monkeypatch, device, capability, expec
     assert training._precision(TrainConfig(dtype="float32"), torch.device(device)) == torch.float32
 
 
+FULL, CTRL_C = OSError(28, "No space left on device"), KeyboardInterrupt("a second Ctrl-C")
+
+
 @pytest.mark.parametrize("room", [0, 500, 20_000])
-def test_a_disk_that_fills_up_while_torch_writes_leaves_the_old_file_alone(tmp_path, monkeypatch, room):
+@pytest.mark.parametrize(("reason", "says"), [(FULL, "No space left on device.*still there"), (CTRL_C, "Ctrl-C")])
+def test_what_stops_torch_while_it_writes_is_told_and_the_old_file_stays(tmp_path, monkeypatch, room, reason, says):
     class Disk:
         def __init__(self, *args):
             self.file, self.left = open(*args), room  # noqa: SIM115 (it is the file that _save closes)
@@ -497,7 +501,7 @@ def test_a_disk_that_fills_up_while_torch_writes_leaves_the_old_file_alone(tmp_p
         def write(self, data):
             self.left -= len(data)
             if self.left < 0:
-                raise OSError(28, "No space left on device")
+                raise reason
             return self.file.write(data)
 
         def __getattr__(self, name):
@@ -512,7 +516,7 @@ def test_a_disk_that_fills_up_while_torch_writes_leaves_the_old_file_alone(tmp_p
     path = tmp_path / "last.pt"
     path.write_text("the old one")
     monkeypatch.setattr(training, "open", Disk, raising=False)
-    with pytest.raises(OSError, match=r"No space left on device.*still there"):
+    with pytest.raises(type(reason), match=says):
         training._save(path, {"x": torch.zeros(10_000)})
     assert [file.name for file in tmp_path.iterdir()] == ["last.pt"]
     assert path.read_text() == "the old one"

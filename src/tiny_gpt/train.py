@@ -690,10 +690,10 @@ def _write_atomically(path: Path, write: Callable):
     except BaseException as error:
         with contextlib.suppress(OSError):
             beside.unlink()
-        # torch ends a file that could not be written with a RuntimeError of its own; the reason is the OSError before.
-        cause = error.__context__ if isinstance(error, RuntimeError) else error
-        if not isinstance(cause, OSError):
-            raise
+        # torch ends a file that could not be written with a RuntimeError of its own; the reason is what came before.
+        cause = error.__context__ if isinstance(error, RuntimeError) and error.__context__ else error
+        if not isinstance(cause, OSError):  # a second Ctrl-C
+            raise cause from None
         raise OSError(f"{path} could not be written ({cause}); what was there before is still there") from error
 
 
