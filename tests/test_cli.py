@@ -233,3 +233,12 @@ def test_errors_are_a_sentence_also_where_boxes_cannot_be_drawn():
     code, _, err = tiny_gpt_("train", "--foo", env={"PYTHONIOENCODING": "ascii"})
     assert code == 2
     assert err.startswith("tiny-gpt: error: Unrecognized options: --foo")
+
+
+def test_a_terminal_without_a_character_shows_its_number(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("→é\n" * 200, encoding="utf-8")
+    env = {"PYTHONIOENCODING": "ascii"}
+    assert tiny_gpt_("train", "--data", path, "--out", tmp_path / "run", *TINY, "--max-steps", 1, env=env)[0] == 0
+    write = ("sample", "--out", tmp_path / "run", "--prompt", "→é", "--max-new-tokens", 0, "--device", "cpu")
+    assert tiny_gpt_(*write, env=env) == (0, "\\u2192\\xe9\n", "")

@@ -67,6 +67,8 @@ class Sample:
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line. Exit codes: 0, 2 for wrong input (one line on stderr says which), 130 after Ctrl-C."""
     args = list(sys.argv[1:] if args is None else args)
+    if hasattr(sys.stdout, "reconfigure"):  # a terminal without a character shows its number instead of an error
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         command = _parse(args)
         code = _train(command) if isinstance(command, Train) else _sample(command)
