@@ -7,6 +7,7 @@ import subprocess
 import zlib
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 from jaxtyping import install_import_hook
@@ -23,6 +24,12 @@ install_import_hook([f"tiny_gpt.{name}" for name in ANNOTATED], CHECKER)
 def generator(request) -> torch.Generator:
     """A generator whose seed is the test's own name: no test depends on another having run."""
     return torch.Generator().manual_seed(zlib.crc32(request.node.nodeid.encode()))
+
+
+@pytest.fixture
+def as_installed(monkeypatch):
+    """Annotations unchecked, as they are for a reader: how a test sees what a function itself says to a wrong type."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 @pytest.fixture

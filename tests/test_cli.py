@@ -213,3 +213,32 @@ def test_importing_the_package_is_only_importing():
     env = {**os.environ, "PYTHONPATH": SOURCE}
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=60)
     assert result.stdout == "[]\n", result.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_a_sentence(text, tmp_path, trained, refused, in_here):
+    refused("sample", "--out", trained[0], "--device", "cuda", says="there is no device 'cuda' here")
+    code, _, err = in_here("train", "--data", text, "--out", tmp_path / "run", *TINY, "--device", "cuda")
+    assert code == 2
+    assert "there is no device 'cuda' here" in err
+
+
+def test_nothing_to_add_is_the_prompt_alone(trained, in_here):
+    out, *_ = trained
+    written = in_here("sample", "--out", out, "--prompt", "to be", "--max-new-tokens", 0, "--device", "cpu")
+    assert written == (0, "to be\n", "")
+
+
+def test_errors_are_a_sentence_also_where_boxes_cannot_be_drawn():
+    code, _, err = tiny_gpt_("train", "--foo", env={"PYTHONIOENCODING": "ascii"})
+    assert code == 2
+    assert err.startswith("tiny-gpt: error: Unrecognized options: --foo")
+
+
+def test_a_terminal_without_a_character_shows_its_number(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("→é\n" * 200, encoding="utf-8")
+    env = {"PYTHONIOENCODING": "ascii"}
+    assert tiny_gpt_("train", "--data", path, "--out", tmp_path / "run", *TINY, "--max-steps", 1, env=env)[0] == 0
+    write = ("sample", "--out", tmp_path / "run", "--prompt", "→é", "--max-new-tokens", 0, "--device", "cpu")
+    assert tiny_gpt_(*write, env=env) == (0, "\\u2192\\xe9\n", "")

@@ -434,3 +434,16 @@ def test_a_trained_model_copies_without_loss_and_cannot_foresee_new_symbols(make
     guesses = excess[:, ~copies].mean(dim=1)  # (windows,)
     mean, error = float(guesses.mean()), float(guesses.std()) / 4000**0.5
     assert -4 * error < mean < 0.02
+
+
+@pytest.mark.parametrize("ids", [torch.tensor([[0, 1]]), torch.tensor(1)])
+def test_ids_of_several_texts_are_not_decoded_as_one(as_installed, ids):
+    with pytest.raises(ValueError, match="take a row"):
+        CharTokenizer("abc").decode(ids)
+
+
+def test_a_cache_that_cannot_be_a_folder_costs_a_warning_and_no_download(tmp_path):
+    (tmp_path / "tiny-gpt").write_text("a file where the folder should be")
+    with pytest.warns(UserWarning, match="could not be kept"):
+        data._write_beside_and_rename(tmp_path / "tiny-gpt" / "tinyshakespeare.txt", b"text")
+    assert (tmp_path / "tiny-gpt").read_text() == "a file where the folder should be"

@@ -1,7 +1,10 @@
 """gpt2.py: weights to and from GPT-2's names, and Hugging Face's own model as the judge."""
 
+import json
+
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from tiny_gpt.gpt2 import from_gpt2, to_gpt2
 from tiny_gpt.model import GPTConfig, TinyGPT
@@ -111,3 +114,59 @@ def test_what_is_no_gpt2(randomised):
     narrow = randomised(GPTConfig(vocab_size=9, block_size=8, n_layer=1, n_head=2, n_embd=16))
     with pytest.raises(ValueError, match="number of heads cannot be read off a width of 16"):
         from_gpt2(to_gpt2(narrow))
+
+
+@pytest.fixture
+def folder(randomised, tmp_path):
+    """``folder(config, tensors)``: a model in Hugging Face's layout with these changes; None leaves a key out."""
+    weights = {
+        name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in to_gpt2(randomised(SMALL)).items()
+    }
+    sizes = {
+        "vocab_size": 96,
+        "n_positions": 32,
+        "n_layer": 3,
+        "n_head": 2,
+        "n_embd": 64,
+        "activation_function": "gelu",
+    }
+
+    def write(config=None, tensors=None):
+        for whole, change in ((sizes, config), (weights, tensors)):
+            whole |= change or {}
+            for name in [name for name, value in whole.items() if value is None]:
+                del whole[name]
+        (tmp_path / "config.json").write_text(json.dumps(sizes), encoding="utf-8")
+        save_file(weights, tmp_path / "model.safetensors")
+        return tmp_path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("config", "tensors", "says"),
+    [
+        ({"n_embd": None, "n_positions": None}, {}, "config.json lacks n_positions, n_embd"),
+        ({"n_layer": 4}, {}, "do not fit"),
+        ({}, {"transformer.h.1.ln_1.weight": None}, "do not fit"),
+        ({}, {"transformer.wte.weight": None}, "wte.weight is missing"),
+        ({}, {"lm_head.weight": torch.zeros(96, 64)}, "differs from wte.weight"),
+    ],
+)
+def test_a_folder_that_is_no_such_model_is_a_sentence(folder, config, tensors, says):
+    with pytest.raises(ValueError, match=says):
+        TinyGPT.from_pretrained(folder(config, tensors))
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
+def test_a_folder_with_a_damaged_file_is_a_sentence(folder, file):
+    path = folder() / file
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match="damaged"):
+        TinyGPT.from_pretrained(path.parent)
+
+
+def test_an_unembedding_of_its_own_is_not_dropped_in_silence(randomised):
+    theirs = to_gpt2(randomised(SMALL))
+    with pytest.raises(ValueError, match="ties the two"):
+        from_gpt2({**theirs, "lm_head.weight": theirs["lm_head.weight"] + 1}, SMALL)

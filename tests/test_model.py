@@ -593,3 +593,21 @@ def test_model_needs_torch_and_the_standard_library_alone():
             assert node.level == 0, "a relative import cannot be carried away"
             roots.add(node.module.split(".")[0])
     assert roots <= {*sys.stdlib_module_names, "torch"}
+
+
+def test_extreme_temperatures_are_their_limits():
+    logits = torch.tensor([[1.0, 3.0, 2.0, -1.0]])
+    for temperature in (1e-30, 1e-50, 5e-324):  # the last two are 0 in single precision
+        assert next_token_probs(logits, temperature).tolist() == [[0, 1, 0, 0]]
+    assert next_token_probs(logits, math.inf).tolist() == [[0.25] * 4]
+    assert next_token_probs(logits, math.inf, top_k=2).tolist() == [[0, 0.5, 0.5, 0]]
+
+
+@pytest.mark.parametrize("ids", [torch.tensor([1, 2]), torch.tensor(1), [[1, 2]], None])
+def test_what_is_not_a_batch_of_ids_is_a_value_error_everywhere(ids):
+    model = loud()
+    for call in (model, model.attention_weights, lambda ids: model.generate(ids, 2)):
+        with pytest.raises(ValueError, match="idx must"):
+            call(ids)
+    with pytest.raises(ValueError, match="targets must"):
+        model(torch.tensor([[1, 2]]), [[1, 2]])

@@ -486,3 +486,89 @@ def test_the_precision_is_the_devices_own(monkeypatch, device, capability, expec
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
     assert training._precision(TrainConfig(), torch.device(device)) == getattr(torch, expected)
     assert training._precision(TrainConfig(dtype="float32"), torch.device(device)) == torch.float32
+
+
+FULL, CTRL_C = OSError(28, "No space left on device"), KeyboardInterrupt("a second Ctrl-C")
+
+
+@pytest.mark.parametrize("room", [0, 500, 20_000])
+@pytest.mark.parametrize(("reason", "says"), [(FULL, "No space left on device.*still there"), (CTRL_C, "Ctrl-C")])
+def test_what_stops_torch_while_it_writes_is_told_and_the_old_file_stays(tmp_path, monkeypatch, room, reason, says):
+    class Disk:
+        def __init__(self, *args):
+            self.file, self.left = open(*args), room  # noqa: SIM115 (it is the file that _save closes)
+
+        def write(self, data):
+            self.left -= len(data)
+            if self.left < 0:
+                raise reason
+            return self.file.write(data)
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self.file.close()
+
+    path = tmp_path / "last.pt"
+    path.write_text("the old one")
+    monkeypatch.setattr(training, "open", Disk, raising=False)
+    with pytest.raises(type(reason), match=says):
+        training._save(path, {"x": torch.zeros(10_000)})
+    assert [file.name for file in tmp_path.iterdir()] == ["last.pt"]
+    assert path.read_text() == "the old one"
+
+
+def test_weights_that_an_update_broke_stop_the_run_at_the_evaluation(tmp_path):
+    wild = replace(SHORT, learning_rate=1e30, min_lr=0.0, warmup_steps=0, eval_every=1)
+    with pytest.raises(FloatingPointError, match=r"nan at step 1 .*checkpoint of step 0 .* is whole"):
+        run(wild, out=tmp_path)
+    assert History.load(tmp_path / "history.jsonl").eval_step == [0]
+    assert load_checkpoint(tmp_path / "last.pt")[2]["step"] == 0
+
+
+def test_the_best_weights_alone_are_not_written_over_either(tmp_path):
+    run(out=tmp_path)
+    (tmp_path / "last.pt").unlink()
+    before = (tmp_path / "best.pt").read_bytes()
+    with pytest.raises(ValueError, match="already holds a run"):
+        run(out=tmp_path)
+    assert (tmp_path / "best.pt").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["meta", "nonsense"])
+def test_a_device_that_is_not_there_is_named(tmp_path, name):
+    run(out=tmp_path)
+    with pytest.raises(ValueError, match=f"no device '{name}'"):
+        run(replace(SHORT, device=name))
+    with pytest.raises(ValueError, match=f"no device '{name}'"):
+        load_checkpoint(tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: [*lines[:2], *lines[3:]],  # one lost
+        lambda lines: [*lines[:3], *lines[2:]],  # one twice
+        lambda lines: [*lines, "5"],
+        lambda lines: [*lines, "[]"],
+        lambda lines: [*lines, '{"step": 12, "loss": "low", "lr": 1, "grad_norm": 1}'],
+        lambda lines: [*lines, '{"step": 12, "train_loss": NaN, "valid_loss": 1, "seconds": 1}'],
+    ],
+)
+def test_a_damaged_history_is_not_read_as_another_one(tmp_path, damage):
+    path = tmp_path / "history.jsonl"
+    History(loss=[3.0, 2.0, 1.0, 0.5], lr=[0.1] * 4, grad_norm=[1.0, math.inf, 1.0, 1.0]).save(path)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(damage(lines)))
+    with pytest.raises(ValueError, match="is not a line of a history"):
+        History.load(path)
+
+
+@pytest.mark.parametrize("value", [2.5, math.nan, "3", None])
+def test_what_is_counted_is_a_whole_number(as_installed, value):
+    with pytest.raises(ValueError, match="max_steps must be a whole number"):
+        replace(SHORT, max_steps=value)

@@ -40,6 +40,9 @@ def test_what_is_not_such_a_file_is_told_apart(tmp_path):
     save_file({"a": torch.ones(2)}, tmp_path / "foreign.safetensors")
     with pytest.raises(ValueError, match="was not written by tiny_gpt"):
         weights.load(tmp_path / "foreign.safetensors")
+    save_file({"a": torch.ones(2)}, tmp_path / "hugging_face.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"was not written by tiny_gpt.*its format is pt"):
+        weights.load(tmp_path / "hugging_face.safetensors")
     with pytest.raises(ValueError, match=r"one of .*shakespeare-cpu"):
         weights.load("shakespeare-gpu-of-my-dreams")
 

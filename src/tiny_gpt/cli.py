@@ -18,7 +18,7 @@ from tyro.conf import OmitArgPrefixes, Suppress, subcommand
 from .data import CharTokenizer, load_text, split
 from .model import GPTConfig
 from .sampling import stream_text
-from .train import PRESETS, TrainConfig, load_checkpoint, pick_device, train
+from .train import PRESETS, TrainConfig, load_checkpoint, train, usable_device
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class Sample:
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line. Exit codes: 0, 2 for wrong input (one line on stderr says which), 130 after Ctrl-C."""
     args = list(sys.argv[1:] if args is None else args)
+    if hasattr(sys.stdout, "reconfigure"):  # a terminal without a character shows its number instead of an error
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         command = _parse(args)
         code = _train(command) if isinstance(command, Train) else _sample(command)
@@ -114,8 +116,8 @@ def _parse(args: list[str]) -> Train | Sample:
 
 def _one_line(box: str) -> str:
     """What tyro draws as a box of several lines, as one."""
-    lines = [line.strip("│╭╮╰╯─ ") for line in box.splitlines()[1:]]
-    text = " ".join(line for line in lines if line)
+    lines = [line.strip("│╭╮╰╯─| ") for line in box.splitlines()[1:]]
+    text = " ".join(line for line in lines if line.strip("-+"))  # where the encoding has no box, it is of these
     text = re.sub(r"Error parsing \S+: ", "", text)
     return re.sub(r"\.? For full helptext, (see|run) (.*)$", r". See \2", text)
 
@@ -144,7 +146,7 @@ def _train(command: Train) -> int:
 
 
 def _sample(command: Sample) -> int:
-    device = pick_device() if command.device == "auto" else torch.device(command.device)
+    device = usable_device(command.device)
     model, tokenizer, _ = load_checkpoint(command.out, device)
     if tokenizer is None:
         raise ValueError(f"the checkpoint in {command.out} has no vocabulary: it was trained without a tokenizer")
@@ -156,9 +158,8 @@ def _sample(command: Sample) -> int:
     pieces = stream_text(
         model, tokenizer, prompt, command.max_new_tokens, command.temperature, command.top_k, generator=generator
     )
-    for i, piece in enumerate(pieces):
-        if i == 0:  # only when the first character is there: an error leaves nothing on stdout
-            print(prompt, end="")
+    print(prompt + next(pieces, ""), end="", flush=True)  # together: an error leaves nothing on stdout
+    for piece in pieces:
         print(piece, end="", flush=True)
     print()
     return 0

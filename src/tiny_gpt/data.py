@@ -3,6 +3,7 @@
 Shapes: N tokens in a text, B batch, T time (positions), V vocabulary. Entropies and losses are in nats.
 """
 
+import contextlib
 import hashlib
 import http.client
 import json
@@ -59,6 +60,10 @@ class CharTokenizer:
     def decode(self, ids: Integer[Tensor, "N"] | Iterable[int]) -> str:
         """The text of N characters that ids (N,) stand for. Raises ValueError for an id outside 0 to V - 1."""
         if isinstance(ids, Tensor):
+            if ids.dim() != 1:
+                raise ValueError(
+                    f"decode takes the ids (N,) of one text, got shape {tuple(ids.shape)}: take a row, ids[0]"
+                )
             ids = ids.tolist()
         characters = []
         for i in ids:
@@ -251,7 +256,8 @@ def _write_beside_and_rename(path: Path, data: bytes) -> None:
         beside.write_bytes(data)
         os.replace(beside, path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where a folder cannot be made, nothing can be removed either
+            beside.unlink()
         warnings.warn(f"the text could not be kept for the next time: {error}", stacklevel=2)
 
 

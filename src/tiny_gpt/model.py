@@ -194,7 +194,7 @@ class TinyGPT(nn.Module):
         logits = self._logits(idx)  # (B, T, V)
         if targets is None:
             return logits, None
-        if targets.shape != idx.shape:
+        if isinstance(targets, Tensor) and targets.shape != idx.shape:
             raise ValueError(f"targets must have the shape of idx, {tuple(idx.shape)}, got {tuple(targets.shape)}")
         self._check_ids("targets", targets, lowest=-1)
         # reshape, not view: targets are often a slice of a longer window, which is not contiguous.
@@ -203,6 +203,8 @@ class TinyGPT(nn.Module):
 
     def _check_ids(self, name: str, ids: Tensor, lowest: int) -> None:
         V, longest = self.config.vocab_size, self.config.block_size
+        if not isinstance(ids, Tensor):
+            raise ValueError(f"{name} must be a tensor of token ids, got {type(ids).__name__}: use torch.tensor(...)")
         if ids.dtype not in (torch.int64, torch.int32):
             raise ValueError(f"{name} must hold token ids (int64 or int32), got dtype {ids.dtype}: use {name}.long()")
         if ids.dim() != 2 or ids.size(1) < 1:
@@ -259,7 +261,8 @@ class TinyGPT(nn.Module):
         if max_new_tokens < 0:
             raise ValueError(f"max_new_tokens must be 0 or more, got {max_new_tokens}")
         longest = self.config.block_size
-        self._check_ids("idx", idx[:, -longest:], lowest=0)
+        cropped = isinstance(idx, Tensor) and idx.dim() == 2
+        self._check_ids("idx", idx[:, -longest:] if cropped else idx, lowest=0)
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
@@ -336,6 +339,7 @@ class TinyGPT(nn.Module):
             raise ValueError(f"only dropout can be overridden in a pretrained model, got {sorted(override_args)}")
         folder, files = Path(name), ("config.json", "model.safetensors")
         try:
+            from safetensors import SafetensorError
             from safetensors.torch import load_file
 
             if folder.is_dir():
@@ -350,9 +354,18 @@ class TinyGPT(nn.Module):
             raise ImportError(f"from_pretrained needs {error.name}: pip install 'tiny-gpt[gpt2]'") from error
         missing = [path.name for path in paths if not path.is_file()]
         if missing:
-            raise ValueError(f"{name} lacks {' and '.join(missing)}: it is not a model in Hugging Face's layout")
-        model = cls(config_from_gpt2(json.loads(paths[0].read_text(encoding="utf-8")), **override_args))
-        model.load_state_dict(state_dict_from_gpt2(load_file(paths[1]), transposed=True))
+            raise ValueError(
+                f"{name} lacks {' and '.join(missing)}: expected Hugging Face's layout, all weights in one file"
+            )
+        try:
+            hf, theirs = json.loads(paths[0].read_text(encoding="utf-8")), load_file(paths[1])
+        except (json.JSONDecodeError, SafetensorError) as error:
+            raise ValueError(f"a file of {name} is damaged ({error}): fetch it again") from error
+        model = cls(config_from_gpt2(hf, **override_args))
+        try:
+            model.load_state_dict(state_dict_from_gpt2(theirs, transposed=True))
+        except RuntimeError as error:  # torch lists every name and shape that does not fit
+            raise ValueError(f"the weights of {name} do not fit its config.json: {error}") from None
         return model
 
 
@@ -368,11 +381,13 @@ def next_token_probs(logits: Tensor, temperature: float = 1.0, top_k: int | None
     logits = logits.float()  # (B, V)
     if temperature == 0:
         return F.one_hot(logits.argmax(dim=-1), logits.size(-1)).float()  # (B, V)
+    # Softmax does not feel a common shift; this one keeps a tiny temperature from overflowing.
+    temperature = max(temperature, torch.finfo(torch.float32).tiny)  # a smaller one would be rounded to 0
+    scaled = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # (B, V), the largest is 0
     if top_k is not None:
         kept, _ = torch.topk(logits, min(top_k, logits.size(-1)))  # (B, k), largest first
-        logits = logits.masked_fill(logits < kept[:, [-1]], -math.inf)  # (B, V)
-    # Softmax does not feel a common shift; this one keeps a tiny temperature from overflowing.
-    return F.softmax((logits - logits.amax(dim=-1, keepdim=True)) / temperature, dim=-1)  # (B, V)
+        scaled = scaled.masked_fill(logits < kept[:, [-1]], -math.inf)  # (B, V)
+    return F.softmax(scaled, dim=-1)  # (B, V)
 
 
 # Dense bf16/fp16 tensor-core peaks in FLOP/s, from NVIDIA's data sheets.
@@ -401,6 +416,9 @@ GPT2_NAMES = (
 
 def config_from_gpt2(hf: dict, **overrides) -> GPTConfig:
     """The GPTConfig that says what a Hugging Face GPT-2 ``config.json`` says; ValueError if TinyGPT cannot be that."""
+    needed = ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd")
+    if missing := [key for key in needed if key not in hf]:
+        raise ValueError(f"config.json lacks {', '.join(missing)}: it does not describe a GPT-2")
     allowed = {
         "activation_function": ("gelu", "gelu_new", "gelu_pytorch_tanh"), "n_inner": (None, 4 * hf["n_embd"]),
         "layer_norm_epsilon": (1e-5,), "scale_attn_weights": (True,), "scale_attn_by_inverse_layer_idx": (False,),
@@ -425,5 +443,8 @@ def state_dict_from_gpt2(theirs: dict[str, Tensor], transposed: bool) -> dict[st
         for our_part, gpt2_part in GPT2_NAMES:
             name = name.replace(gpt2_part, our_part)
         ours[name[1:]] = tensor
-    ours["lm_head.weight"] = ours["wte.weight"]
+    if "wte.weight" not in ours:
+        raise ValueError(f"wte.weight is missing: these are not weights with GPT-2's names, found {list(theirs)[:4]}")
+    if not torch.equal(ours.setdefault("lm_head.weight", ours["wte.weight"]), ours["wte.weight"]):
+        raise ValueError("lm_head.weight differs from wte.weight: TinyGPT ties the two and cannot hold both")
     return ours

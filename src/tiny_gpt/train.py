@@ -73,6 +73,10 @@ class TrainConfig:
 
     def __post_init__(self):
         """Raises ValueError for values that make no sense. (The class's own docstring is a heading in --help.)"""
+        for counted in fields(self):  # a run of 2.5 steps would never end
+            value = getattr(self, counted.name)
+            if counted.type is int and not isinstance(value, int):
+                raise ValueError(f"{counted.name} must be a whole number, got {value!r}: use int(...)")
         for name in ("max_steps", "batch_size", "accumulate", "eval_every", "eval_batches", "sample_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
@@ -117,6 +121,17 @@ def pick_device() -> torch.device:
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def usable_device(name: str | torch.device) -> torch.device:
+    """The device of this name, ``pick_device()`` for 'auto'. Raises ValueError if it cannot compute here."""
+    try:
+        device = pick_device() if name == "auto" else torch.device(name)
+        torch.zeros((), device=device).item()
+    except Exception as error:  # torch has another class for each way in which a device can be missing
+        reason = str(error).partition(". ")[0] or type(error).__name__
+        raise ValueError(f"there is no device {str(name)!r} here ({reason}): take {pick_device().type!r}") from None
+    return device
 
 
 def learning_rate(step: int, config: TrainConfig) -> float:
@@ -174,7 +189,12 @@ class History:
         for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
             try:
                 entry = json.loads(line)
+                for key, value in entry.items():
+                    if key != "sample" and (key, value) != ("grad_norm", None) and not math.isfinite(value):
+                        raise ValueError
                 if "loss" in entry:
+                    if entry["step"] != len(history.loss):
+                        raise ValueError  # a line before it is missing, or comes twice
                     history.loss.append(entry["loss"])
                     history.lr.append(entry["lr"])
                     history.grad_norm.append(math.inf if entry["grad_norm"] is None else entry["grad_norm"])
@@ -185,7 +205,7 @@ class History:
                     history.train_loss.append(entry["train_loss"])
                     history.valid_loss.append(entry["valid_loss"])
                     history.seconds.append(entry["seconds"])
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise ValueError(f"line {number} of {path} is not a line of a history: {line[:80]!r}") from error
         return history
 
@@ -221,7 +241,7 @@ def train(
     run = _Run(model, train_ids, valid_ids, config, tokenizer, None if out is None else Path(out))
     if resume:
         run.restore()
-    elif run.out and (run.out / "last.pt").exists():
+    elif run.out and any((run.out / name).exists() for name in ("last.pt", "best.pt")):
         raise ValueError(f"{run.out} already holds a run: resume it, or choose another folder")
     was_training = run.model.training
     precision = torch.get_float32_matmul_precision()
@@ -288,7 +308,7 @@ class _Run:
 
     def __init__(self, model, train_ids, valid_ids, config, tokenizer, out):
         self.config, self.tokenizer, self.out = config, tokenizer, out
-        self.device = pick_device() if config.device == "auto" else torch.device(config.device)
+        self.device = usable_device(config.device)
         self.random = _OwnRandomness(self.device, config.seed)  # weights and dropout
         if isinstance(model, GPTConfig):
             with self.random:
@@ -421,6 +441,8 @@ class _Run:
                     return False
                 losses.append(loss)
             means.append(float(torch.stack(losses).double().mean()))
+            if not math.isfinite(means[-1]):
+                raise FloatingPointError(self._diverged(means[-1], learning_rate(max(0, self.step - 1), self.config)))
         history = self.history
         history.eval_step.append(self.step)
         history.train_loss.append(means[0])
@@ -629,7 +651,7 @@ def load_checkpoint(
     path = Path(path)
     if path.is_dir():
         path = path / "best.pt"
-    saved = _load(path, device)
+    saved = _load(path, usable_device(device))
     model = TinyGPT(GPTConfig(**saved["model_config"])).to(device)
     model.load_state_dict(saved["model"])
     tokenizer = None if saved["vocab"] is None else CharTokenizer(saved["vocab"])
@@ -665,9 +687,14 @@ def _write_atomically(path: Path, write: Callable):
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise OSError(f"{path} could not be written ({error}); what was there before is still there") from error
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        # torch ends a file that could not be written with a RuntimeError of its own; the reason is what came before.
+        cause = error.__context__ if isinstance(error, RuntimeError) and error.__context__ else error
+        if not isinstance(cause, OSError):  # a second Ctrl-C
+            raise cause from None
+        raise OSError(f"{path} could not be written ({cause}); what was there before is still there") from error
 
 
 def _load(path: Path, device) -> dict:

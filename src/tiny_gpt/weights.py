@@ -44,15 +44,16 @@ def load(name: str | os.PathLike) -> tuple[TinyGPT, CharTokenizer, dict]:
         raise ValueError(f"there are no weights {str(name)!r}: give a file, or one of {there}")
     try:
         with safe_open(path, "pt") as file:
-            header = {key: json.loads(value) for key, value in (file.metadata() or {}).items() if key != "format"}
-            kind = json.loads((file.metadata() or {}).get("format", "null"))
+            header = file.metadata() or {}
             tensors = {key: file.get_tensor(key).float() for key in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, json.JSONDecodeError) as error:
+    except SafetensorError as error:
         raise ValueError(f"{path.name} is damaged or not a safetensors file: {error}") from error
-    if kind != FORMAT:
+    if header.get("format") != json.dumps(FORMAT):
         raise ValueError(
-            f"{path.name} was not written by tiny_gpt.weights.save: its format is {kind!r}, not {FORMAT!r}"
+            f"{path.name} was not written by tiny_gpt.weights.save: its format is {header.get('format')}, "
+            f"not {json.dumps(FORMAT)}"
         )
+    header = {key: json.loads(value) for key, value in header.items()}
     with torch.random.fork_rng():  # the initial weights are thrown away: they must not move the caller's generator
         model = TinyGPT(GPTConfig(**header["config"]))
     model.load_state_dict({**tensors, "lm_head.weight": tensors["wte.weight"]})
