@@ -12,11 +12,12 @@ COLORS = {
     "attention": ("#CC79A7", "#DE9CC1"),  # the attention branch
     "ffn": ("#E69F00", "#F2B93B"),  # the feed-forward branch
     "stream": ("#56B4E9", "#7CC7F0"),  # the residual stream
-    "train": ("#0072B2", "#56A8DC"),  # training loss, solid
-    "valid": ("#D55E00", "#F0893E"),  # validation loss, dashed
+    "ink": ("#1F2328", "#E6E6E6"),  # text and axes
+    "train": ("#1F2328", "#E6E6E6"),  # training loss, solid: a loss has no hue, for each hue is a tensor's
+    "valid": ("#1F2328", "#E6E6E6"),  # validation loss, dashed
     "baseline": ("#767676", "#A0A0A0"),  # something to compare with, dotted
     "masked": ("#9A9A9A", "#8A8A8A"),  # hatching of cells that the mask removed
-    "ink": ("#1F2328", "#E6E6E6"),  # text and axes
+    "ground": ("#FEFEFE", "#15181C"),  # the page: a sign on something filled with ink (plain white stays white)
     "grid": ("#D9D9D9", "#3A3F46"),
 }
 

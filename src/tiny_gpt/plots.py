@@ -15,7 +15,7 @@ from matplotlib.patches import FancyBboxPatch, Polygon, Rectangle
 
 from .palette import COLORS, P_MAP, S_MAP
 
-INK, GRID, MASKED = (COLORS[name][0] for name in ("ink", "grid", "masked"))
+INK, GRID, MASKED, GROUND = (COLORS[name][0] for name in ("ink", "grid", "masked", "ground"))
 
 # The scales that a page compares. The right one is in the attention branch's colour, the wrong ones are not.
 SCALES = {
@@ -191,10 +191,10 @@ def influence_maps(panels: dict) -> Figure:
             if np.isnan(change[i, j]):
                 ax.text(j + 0.5, i + 0.5, "?", ha="center", va="center", color=INK, fontsize=9)
             elif change[i, j] != 0:
-                colour = COLORS["k" if j > i else "attention"][0]
+                colour = INK if j > i else COLORS["attention"][0]
                 ax.add_patch(Rectangle((j + 0.08, i + 0.08), 0.84, 0.84, facecolor=colour, linewidth=0))
                 if j > i:
-                    ax.text(j + 0.5, i + 0.5, "×", ha="center", va="center", color="white", fontsize=11)
+                    ax.text(j + 0.5, i + 0.5, "×", ha="center", va="center", color=GROUND, fontsize=11)
         ax.plot([0, T], [0, T], color=INK, linewidth=0.8, linestyle=":")
         label_cells(ax, range(T), range(T))
         ax.set_xlabel("input changed")
@@ -315,7 +315,7 @@ def leak_losses(curves: dict, floor: float) -> Figure:
 
 # --- Many heads -----------------------------------------------------------------------------------------------------
 
-HEADS = [COLORS[name][0] for name in ("q", "ffn", "v", "attention", "stream", "k")]
+TINTS = (0.12, 0.4, 0.68)  # how strong the queries' colour is in head 0, 1, 2
 
 
 def origins(panels: dict) -> Figure:
@@ -334,9 +334,11 @@ def origins(panels: dict) -> Figure:
             ax.spines[:].set_visible(False)
             ax.grid(False)
             for i, j in np.ndindex(rows, columns):
-                colour = HEADS[int(owners[number, i, j]) % len(HEADS)]
-                ax.add_patch(Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, facecolor=colour, linewidth=0))
-                ax.text(j + 0.5, i + 0.5, int(positions[number, i, j]), ha="center", va="center", color="#111111")
+                tint = TINTS[int(owners[number, i, j]) % len(TINTS)]
+                ax.add_patch(
+                    Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, facecolor=COLORS["q"][0], alpha=tint, linewidth=0)
+                )
+                ax.text(j + 0.5, i + 0.5, int(positions[number, i, j]), ha="center", va="center", color=INK)
             ax.set_title(f"{title}: head {number}" if G > 1 and number == 0 else f"head {number}" if G > 1 else title)
     return fig
 
@@ -402,7 +404,7 @@ def parameter_shares(counts: dict) -> Figure:
 
 NORMS = {
     "pre-norm": {"color": COLORS["stream"][0], "linestyle": "-", "marker": "o"},
-    "post-norm": {"color": COLORS["k"][0], "linestyle": "--", "marker": "s"},
+    "post-norm": {"color": INK, "linestyle": "--", "marker": "s"},
 }
 
 
@@ -465,7 +467,14 @@ def training_curves(history, reference: dict | None = None, ladder: dict | None 
     ax.plot(history.eval_step, history.train_loss, color=COLORS["train"][0], label="training")
     ax.plot(history.eval_step, history.valid_loss, "--o", markersize=4, color=COLORS["valid"][0], label="validation")
     if reference:
-        ax.plot(list(reference), list(reference.values()), ":s", markersize=4, color=INK, label="nanoGPT, validation")
+        ax.plot(
+            list(reference),
+            list(reference.values()),
+            ":s",
+            markersize=4,
+            color=COLORS["baseline"][0],
+            label="nanoGPT, validation",
+        )
     last = max([*history.eval_step, *(reference or {}), 1])
     for name, level in (ladder or {}).items():
         ax.axhline(level, color=COLORS["baseline"][0], linestyle=":", linewidth=1.2)
@@ -562,7 +571,7 @@ def loss_by_layer(losses, bars=None) -> Figure:
 
 
 KINDS = {
-    "vowels": ("q", "o"), "consonants": ("stream", "s"), "capitals": ("k", "^"), "punctuation": ("v", "D"),
+    "vowels": ("o", 0.6), "consonants": ("s", 0.2), "capitals": ("^", 0.4), "punctuation": ("D", 0.2),
 }  # fmt: skip
 
 
@@ -571,9 +580,9 @@ def characters(points: dict) -> Figure:
     fig = _figure(6.5, 5.2)
     ax = fig.subplots()
     for kind, places in points.items():
-        name, marker = KINDS[kind]
+        marker, strength = KINDS[kind]
         xy = np.array(list(places.values()))
-        ax.plot(*xy.T, marker, color=COLORS[name][0], markersize=15, alpha=0.3, label=kind, linewidth=0)
+        ax.plot(*xy.T, marker, color=COLORS["baseline"][0], markersize=15, alpha=strength, label=kind, linewidth=0)
         for character, (x, y) in places.items():
             shown = {" ": "␣", "\n": "↵"}.get(character, character)
             ax.text(x, y, shown, ha="center", va="center", fontsize=9, color=INK)
@@ -746,9 +755,9 @@ def roofline(devices: dict, marks: dict) -> Figure:
     ax = fig.subplots()
     intensity = np.geomspace(0.3, 1e5, 200)
     for style, (name, (peak, bandwidth)) in zip(("--", "-"), devices.items(), strict=False):
-        ax.plot(intensity, np.minimum(peak, bandwidth * intensity) / 1e12, style, color=COLORS["q"][0], label=name)
+        ax.plot(intensity, np.minimum(peak, bandwidth * intensity) / 1e12, style, color=INK, label=name)
         for at in marks.values():
-            ax.plot(at, min(peak, bandwidth * at) / 1e12, "o", color=COLORS["k"][0], markersize=6)
+            ax.plot(at, min(peak, bandwidth * at) / 1e12, "o", color=INK, markersize=6)
     for name, at in marks.items():
         ax.axvline(at, color=COLORS["baseline"][0], linestyle=":", linewidth=1)
         ax.annotate(
@@ -790,8 +799,8 @@ def failed_tests(table: dict) -> Figure:
     for i, row in enumerate(table.values()):
         for j, passed in enumerate(row.values()):
             if not passed:
-                ax.add_patch(Rectangle((j + 0.06, i + 0.08), 0.88, 0.84, facecolor=COLORS["k"][0], linewidth=0))
-                ax.text(j + 0.5, i + 0.52, "×", ha="center", va="center", color="white", fontsize=12)
+                ax.add_patch(Rectangle((j + 0.06, i + 0.08), 0.88, 0.84, facecolor=INK, linewidth=0))
+                ax.text(j + 0.5, i + 0.52, "×", ha="center", va="center", color=GROUND, fontsize=12)
     ax.set_yticks(np.arange(len(table)) + 0.5, list(table))
     ax.set_xticks(np.arange(len(tests)) + 0.5, tests, rotation=40, ha="left", rotation_mode="anchor")
     ax.xaxis.tick_top()
