@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_book import PAGES, cells, tags
+from test_pages import PAGES, cells, tags
 
 from tiny_gpt import GPTConfig, TinyGPT
 from tiny_gpt.data import CharTokenizer
