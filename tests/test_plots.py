@@ -173,6 +173,12 @@ def test_the_first_row_is_on_top():
         assert ax.get_ylim() == (T, 0)
 
 
+def test_roles_have_the_hues_of_queries_keys_and_values():
+    marks = np.zeros((1, 1, 3), int), np.array([[[0, 1, 2]]])
+    cells = plots.origins({"a": marks}, roles=True).axes[0].patches
+    assert [to_hex(c.get_facecolor()) for c in cells] == [palette.COLORS[n][0].lower() for n in "qkv"]
+
+
 def test_leaks_and_only_leaks_are_crossed():
     change = np.tril(np.ones((3, 3)))
     change[0, 2] = 1e-300

@@ -318,10 +318,11 @@ def leak_losses(curves: dict, floor: float) -> Figure:
 TINTS = (0.12, 0.4, 0.68)  # how strong the queries' colour is in head 0, 1, 2
 
 
-def origins(panels: dict) -> Figure:
+def origins(panels: dict, roles: bool = False) -> Figure:
     """Where the elements of a reshaped tensor come from: ``{title: (positions, heads)}``, arrays of (G, rows, columns).
 
-    One row of G grids a title; a cell's colour is the head that the element belongs to, its number the position.
+    One row of G grids a title; a cell's tint is the head that the element belongs to, its number the position. With
+    ``roles`` the second array says 0 query, 1 key, 2 value, and a cell has that hue.
     """
     sizes = {title: np.shape(marks[0]) for title, marks in panels.items()}
     G, rows, columns = next(iter(sizes.values()))
@@ -334,9 +335,10 @@ def origins(panels: dict) -> Figure:
             ax.spines[:].set_visible(False)
             ax.grid(False)
             for i, j in np.ndindex(rows, columns):
-                tint = TINTS[int(owners[number, i, j]) % len(TINTS)]
+                owner = int(owners[number, i, j])
+                hue, tint = ("qkv"[owner], 0.5) if roles else ("q", TINTS[owner % len(TINTS)])
                 ax.add_patch(
-                    Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, facecolor=COLORS["q"][0], alpha=tint, linewidth=0)
+                    Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, facecolor=COLORS[hue][0], alpha=tint, linewidth=0)
                 )
                 ax.text(j + 0.5, i + 0.5, int(positions[number, i, j]), ha="center", va="center", color=INK)
             ax.set_title(f"{title}: head {number}" if G > 1 and number == 0 else f"head {number}" if G > 1 else title)
