@@ -10,7 +10,7 @@ from sphinx_project import build
 MATHS = r"""
 # Page
 
-Inline $x_i$ and $\mathbb{R}^{T\times d}$.
+Inline $x_i$, $\mathcal{N}$ and $\mathbb{R}^{T\times d}$.
 
 $$ S = \frac{QK^\top}{\sqrt{d}} $$ (eq-scores)
 

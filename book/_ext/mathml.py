@@ -86,7 +86,8 @@ def convert(tex: str, display: bool) -> str:
 def mathml(node, display: bool) -> str:
     tex = node.astext()
     try:
-        return convert(tex, display)
+        # a calligraphic letter comes with a selector of its variant; the font has one form of each, and no selectors
+        return convert(tex, display).replace("\ufe00", "").replace("\ufe01", "")
     except math_core.LatexError as error:
         LOG.warning("TeX that math-core cannot convert: %s, in: %s", error, tex, location=node, type="mathml")
         return f'<code class="bad-tex">{html.escape(tex)}</code>'
@@ -126,9 +127,7 @@ def needed(outdir: Path) -> set[int]:
 def write_font(outdir: Path, characters: set[int]) -> None:
     wheel = Path(find_spec("ziamath").origin).parent  # found, not imported: only its font is wanted
     font = TTFont(wheel / "fonts" / "STIXTwoMath-Regular.ttf")
-    # without a shape of their own: invisible operators, and the selectors of a calligraphic letter's variant
-    invisible = {0x2061, 0x2062, 0x2063, 0x2064, 0x200B, 0x0A, 0xFE00, 0xFE01}
-    missing = sorted(characters - font.getBestCmap().keys() - invisible)
+    missing = sorted(characters - font.getBestCmap().keys() - {0x2061, 0x2062, 0x2063, 0x2064, 0x200B, 0x0A})
     if missing:
         LOG.warning("%s has no glyph for %s", FAMILY, ", ".join(f"U+{c:04X}" for c in missing), type="mathml")
     narrow_radicals(font)
