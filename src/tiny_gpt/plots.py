@@ -65,6 +65,14 @@ def _figure(width: float, height: float) -> Figure:
     return fig
 
 
+def _panels(fig: Figure, count: int, columns: int) -> np.ndarray:
+    """Axes for ``count`` panels, row by row; those of the last row that stay empty show nothing."""
+    axes = fig.subplots(-(-count // columns), columns, squeeze=False).ravel()
+    for ax in axes[count:]:
+        ax.set_axis_off()
+    return axes
+
+
 # --- Heat maps ------------------------------------------------------------------------------------------------------
 
 
@@ -152,9 +160,7 @@ def weight_maps(panels: dict, masked=None, labels=None, sums: bool = False) -> F
     """
     rows = -(-len(panels) // 2)
     fig = _figure(5.2, 2.5 * rows + 0.6)
-    axes = fig.subplots(rows, 2, squeeze=False).ravel()
-    for ax in axes[len(panels) :]:
-        ax.set_axis_off()
+    axes = _panels(fig, len(panels), columns=2)
     for ax, (title, P) in zip(axes, panels.items(), strict=False):
         P = np.asarray(P, dtype=float)
         mesh = heat_weights(ax, P, masked=masked.get(title) if isinstance(masked, dict) else masked)
@@ -180,9 +186,7 @@ def influence_maps(panels: dict) -> Figure:
     """
     rows = -(-len(panels) // 3)
     fig = _figure(5.8, 2.25 * rows + 0.3)
-    axes = fig.subplots(rows, 3, squeeze=False).ravel()
-    for ax in axes[len(panels) :]:
-        ax.set_axis_off()
+    axes = _panels(fig, len(panels), columns=3)
     for ax, (title, change) in zip(axes, panels.items(), strict=False):
         change = np.asarray(change, dtype=float)
         T = len(change)
@@ -560,7 +564,7 @@ def head_on_text(P, text: str, title: str) -> Figure:
     return fig
 
 
-def loss_by_layer(losses, bars=None) -> Figure:
+def loss_by_layer(losses) -> Figure:
     """Validation loss, nats, of reading the stream off with the unembedding after 0 to L blocks (L + 1)."""
     fig = _figure(6, 3.1)
     ax = fig.subplots()

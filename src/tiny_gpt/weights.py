@@ -62,8 +62,9 @@ def load(name: str | os.PathLike) -> tuple[TinyGPT, CharTokenizer, dict]:
 
 def make(preset: str = "cpu") -> None:
     """Train a preset on Shakespeare from its seed, as ``make weights`` does, and put the model into ``trained``."""
-    tokenizer = CharTokenizer(load_shakespeare())
-    train_ids, valid_ids = split(tokenizer.encode(load_shakespeare()))
+    text = load_shakespeare()
+    tokenizer = CharTokenizer(text)
+    train_ids, valid_ids = split(tokenizer.encode(text))
     sizes, plan = PRESETS[preset]
     history = train(
         GPTConfig(vocab_size=tokenizer.vocab_size, **sizes), train_ids, valid_ids, plan, tokenizer=tokenizer
