@@ -2,6 +2,7 @@
 
 import difflib
 import linecache
+import sys
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -86,7 +87,11 @@ def run(text: str, name: str = "") -> tuple[type, type]:
     module = ModuleType(f"tiny_gpt_{name.replace('-', '_')}")
     module.__file__ = f"<{name or 'tiny_gpt'}>"
     linecache.cache[module.__file__] = (len(text), None, text.splitlines(True), module.__file__)  # for tracebacks
-    exec(compile(text, module.__file__, "exec"), module.__dict__)
+    sys.modules[module.__name__] = module  # where a dataclass looks for the module that it is defined in
+    try:
+        exec(compile(text, module.__file__, "exec"), module.__dict__)
+    finally:
+        del sys.modules[module.__name__]
     return module.TinyGPT, module.GPTConfig
 
 
