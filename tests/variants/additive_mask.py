@@ -1,4 +1,4 @@
-"""Correct: an additive mask made on the fly and handed down, the scale on the queries, q, k, v split from one Linear."""
+"""Correct: an additive mask made on the fly and handed down, the scale on the queries, one Linear split in three."""
 
 from dataclasses import dataclass
 

@@ -37,7 +37,7 @@ def new_weights(config):
 
 
 def get(p, name):
-    return p[name] if name in p else None
+    return p.get(name)
 
 
 def linear(p, name, x):

@@ -6,15 +6,12 @@ from torch.nn import functional as F
 
 
 class GPTConfig:
-    defaults = {
-        "block_size": 64, "vocab_size": 65, "n_layer": 2, "n_head": 4, "n_embd": 64, "dropout": 0.0, "bias": True
-    }  # fmt: skip
-
     def __init__(self, **kwargs):
-        unknown = set(kwargs) - set(self.defaults)
+        defaults = dict(block_size=64, vocab_size=65, n_layer=2, n_head=4, n_embd=64, dropout=0.0, bias=True)
+        unknown = set(kwargs) - set(defaults)
         if unknown:
             raise TypeError(f"unknown settings: {unknown}")
-        for key, value in (self.defaults | kwargs).items():
+        for key, value in (defaults | kwargs).items():
             setattr(self, key, value)
 
 
@@ -27,7 +24,7 @@ class Attention(nn.Module):
         self.p = config.dropout
 
     def forward(self, x):
-        T, C = x.shape[1:]
+        C = x.shape[-1]
         d = C // self.heads
         packed = self.all(x)
         outs = []

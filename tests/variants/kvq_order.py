@@ -1,4 +1,4 @@
-"""Correct: the packed projection holds keys, values, queries in that order, and dropout comes from one shared module."""
+"""Correct: the packed projection holds keys, values, queries in that order, and all dropout is one module."""
 
 import math
 from dataclasses import dataclass

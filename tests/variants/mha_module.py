@@ -56,7 +56,7 @@ class TinyGPT(nn.Module):
                 nn.init.zeros_(p)
 
     def forward(self, idx, targets=None):
-        b, t = idx.shape
+        t = idx.shape[1]
         if t > self.block_size:
             raise ValueError("too long")
         forbidden = torch.ones(t, t, dtype=torch.bool, device=idx.device).triu(1)

@@ -114,7 +114,7 @@ class TinyGPT(nn.Module):
         self.norm = LayerNorm(c.n_embd, c.bias)
 
     def forward(self, idx, targets=None):
-        B, T = idx.shape
+        T = idx.shape[1]
         if self.c.block_size < T:
             raise ValueError("text too long")
         x = self.drop(self.table[idx] + self.order[:T])

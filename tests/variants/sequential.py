@@ -1,4 +1,4 @@
-"""Correct: the whole body is one nn.Sequential, residuals are a wrapper module, the head ties in the other direction."""
+"""Correct: the whole body is one nn.Sequential, residuals are modules, and the table is tied to the head."""
 
 import math
 from dataclasses import dataclass

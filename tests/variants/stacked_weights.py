@@ -83,10 +83,8 @@ class TinyGPT(nn.Module):
             z = self(idx[:, -self.config.block_size :])[0][:, -1]
             if top_k is not None:
                 z = z.masked_fill(z < z.topk(min(top_k, z.size(1)))[0][:, -1:], -math.inf)
-            if temperature:
-                new = torch.multinomial(F.softmax(z / temperature, -1), 1)
-            else:
-                new = z.argmax(-1, keepdim=True)
+            greedy = z.argmax(-1, keepdim=True)
+            new = torch.multinomial(F.softmax(z / temperature, -1), 1) if temperature else greedy
             idx = torch.cat([idx, new], 1)
         self.training = mode
         return idx

@@ -1,4 +1,4 @@
-"""Correct: time comes first inside, (T, B, C), as nn.MultiheadAttention has it by default; the head axis is the first."""
+"""Correct: time comes first inside, (T, B, C), as in nn.MultiheadAttention by default; heads come before the batch."""
 
 import math
 from dataclasses import dataclass
