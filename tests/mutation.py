@@ -63,25 +63,31 @@ PLANTED = tuple(
 IN_VARIANTS = tuple(Case(f"{m.id}-{m.variant}-{m.name}", Build(mutant=i), (m.id,)) for i, m in enumerate(MUTANTS))
 
 # Two mistakes at once. Neither hides the other: what one breaks is not where the other one shows.
-PAIRED = tuple(
-    (tuple(part.split("/")[0] for part in pair), tuple(int(part.split("/")[1]) for part in pair))
-    for pair in (
-        ("mask-missing/0", "untied/0"), ("scale-missing/0", "norm-post/0"), ("heads-merge-mixed/0", "final-norm-missing/0"),
-        ("activation-missing/0", "head-bias/0"), ("init-wrong-std/0", "head-bias/1"), ("generate-temperature/0", "untied/1"),
-        ("mask-sees-next/0", "generate-mode/0"), ("loss-shifted-twice/0", "untied/0"), ("scale-by-width/0", "ffn-width/0"),
-        ("scale-missing/0", "dropout-in-eval/1"), ("norm-shared/1", "generate-length/1"), ("position-missing/0", "init-bias/1"),
-        ("blocks-shared/1", "loss-reduction/0"), ("qkv-shared/0", "bias-ignored/1"), ("out-projection-missing/0", "activation-wrong/0"),
-        ("embedding-scaled/0", "generate-no-crop/0"), ("untied/0", "decay-on-norms/0"), ("generate-grad/0", "generate-length/0"),
-        ("norm-missing/0", "context-unchecked/0"), ("tied-by-copy/1", "residual-missing/0"), ("mask-soft/0", "generate-not-random/0"),
-        ("softmax-axis/0", "loss-ignore-index/0"), ("heads-ignored/0", "generate-batch/1"), ("position-constant/0", "global-state/0"),
-        ("norm-rms/0", "device-assumed/0"), ("generate-mutates-prompt/0", "ffn-width/1"), ("mask-after-softmax/0", "residual-doubled/0"),
-        ("heads-split-mixed/0", "generate-top-k-overflow/0"), ("blocks-skipped/0", "loss-detached/0"),
-        ("branches-parallel/0", "returns-wrong/2"), ("norm-on-stream/0", "logits-shape/0"), ("ffn-width/0", "decay-missing/0"),
-        ("loss-on-inputs/0", "generate-wrong-window/1"), ("norm-post/0", "untied/0"), ("activation-wrong/1", "generate-temperature-zero/0"),
-        ("residual-doubled/0", "loss-after-softmax/0"), ("scale-wrong/0", "generate-top-k/0"), ("norm-on-stream/1", "scale-missing/0"),
-    )
-)  # fmt: skip
-PAIRS = tuple(Case(f"{'+'.join(ids)}", Build(planted=tuple(zip(ids, ways, strict=True))), ids) for ids, ways in PAIRED)
+PAIRED = """
+    mask-missing/0+untied/0 scale-missing/0+norm-post/0 heads-merge-mixed/0+final-norm-missing/0
+    activation-missing/0+head-bias/0 init-wrong-std/0+head-bias/1 generate-temperature/0+untied/1
+    mask-sees-next/0+generate-mode/0 loss-shifted-twice/0+untied/0 scale-by-width/0+ffn-width/0
+    scale-missing/0+dropout-in-eval/1 norm-shared/1+generate-length/1 position-missing/0+init-bias/1
+    blocks-shared/1+loss-reduction/0 qkv-shared/0+bias-ignored/1 out-projection-missing/0+activation-wrong/0
+    embedding-scaled/0+generate-no-crop/0 untied/0+decay-on-norms/0 generate-grad/0+generate-length/0
+    norm-missing/0+context-unchecked/0 tied-by-copy/1+residual-missing/0 mask-soft/0+generate-not-random/0
+    softmax-axis/0+loss-ignore-index/0 heads-ignored/0+generate-batch/1 position-constant/0+global-state/0
+    norm-rms/0+device-assumed/0 generate-mutates-prompt/0+ffn-width/1 mask-after-softmax/0+residual-doubled/0
+    heads-split-mixed/0+generate-top-k-overflow/0 blocks-skipped/0+loss-detached/0
+    branches-parallel/0+returns-wrong/2 norm-on-stream/0+logits-shape/0 ffn-width/0+decay-missing/0
+    loss-on-inputs/0+generate-wrong-window/1 norm-post/0+untied/0 activation-wrong/1+generate-temperature-zero/0
+    residual-doubled/0+loss-after-softmax/0 scale-wrong/0+generate-top-k/0 norm-on-stream/1+scale-missing/0
+"""
+
+
+def pair(words: str) -> Case:
+    """A case with two bugs, from "id/way+id/way"."""
+    planted = tuple((id, int(way)) for id, way in (one.split("/") for one in words.split("+")))
+    return Case(words, Build(planted=planted), tuple(id for id, _ in planted))
+
+
+PAIRS = tuple(pair(words) for words in PAIRED.split())
+
 # The same at other sizes and with other random numbers: every right model once, and a wrong one of every third id.
 ELSEWHERE = (
     *(case.at(seed=1 + i % 3, sizes=OTHER) for i, case in enumerate(RIGHT)),
