@@ -4,6 +4,8 @@ They need anywidget, which nothing else in the package imports. One source works
 same site opened from a file, JupyterLab and Notebook, and Colab.
 """
 
+from .mask import MaskExplorer
 from .quiz import Quiz, choice, choices, numeric, order
+from .scaling import ScalingExplorer
 
-__all__ = ["Quiz", "choice", "choices", "numeric", "order"]
+__all__ = ["MaskExplorer", "Quiz", "ScalingExplorer", "choice", "choices", "numeric", "order"]

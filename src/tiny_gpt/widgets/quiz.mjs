@@ -163,17 +163,6 @@ export function pieces(text) {
 
 /* -- the page ----------------------------------------------------------------------------------------------------- */
 
-function h(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "class") node.className = value;
-    else if (typeof value === "boolean") node[name] = value;
-    else node.setAttribute(name, value);
-  }
-  node.append(...children);
-  return node;
-}
-
 const inline = (text) => pieces(text).map((piece) => (piece.code ? h("code", {}, piece.text) : piece.text));
 
 /* The part of a question where the answer is given: { node, given(), set(given) or set(null) to clear }. */
