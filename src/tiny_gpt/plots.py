@@ -426,6 +426,18 @@ def contributions(attention, ffn, stream) -> Figure:
     return fig
 
 
+def gradient_by_layer(curves: dict) -> Figure:
+    """Gradient norm at each layer of models that are equally deep: ``{kind: norms}``."""
+    fig = _figure(5.8, 3.0)
+    ax = fig.subplots()
+    for (kind, norms), dash in zip(curves.items(), ("-", "--", ":", "-."), strict=False):
+        ax.plot(range(1, len(norms) + 1), norms, dash, color=INK, marker="o", markersize=4, label=kind)
+    ax.set(yscale="log", xlabel="layer", ylabel="gradient norm")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    fig.legend(loc="outside lower center", ncols=len(curves))
+    return fig
+
+
 def gradient_by_depth(profile: dict, depths, relative: dict) -> Figure:
     """Left: gradient norm at each layer, ``{kind: (L,)}``. Right: at the last layer by depth, relative to the first."""
     fig = _figure(7, 3.1)
@@ -671,7 +683,7 @@ def distributions(labels, panels: dict) -> Figure:
     """One row of logits as bars over the same characters, side by side: ``{title: probabilities}``."""
     shown = [{" ": "␣", "\n": "↵"}.get(c, c) for c in labels]
     fig = _figure(6.5, 2.5)
-    for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True), panels.items(), strict=True):
+    for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), strict=True):
         ax.bar(range(len(shown)), np.asarray(p), color=COLORS["stream"][0], width=0.75)
         ax.set_xticks(range(len(shown)), shown)
         ax.tick_params(axis="x", labelsize=9, length=0)

@@ -4,8 +4,24 @@ They need anywidget, which nothing else in the package imports. One source works
 same site opened from a file, JupyterLab and Notebook, and Colab.
 """
 
+from .losses import LossCurve
 from .mask import MaskExplorer
 from .quiz import Quiz, choice, choices, numeric, order
+from .residual import ResidualStream
+from .sampling import SamplingExplorer
 from .scaling import ScalingExplorer
+from .shapes import ShapeWalk
 
-__all__ = ["MaskExplorer", "Quiz", "ScalingExplorer", "choice", "choices", "numeric", "order"]
+__all__ = [
+    "LossCurve",
+    "MaskExplorer",
+    "Quiz",
+    "ResidualStream",
+    "SamplingExplorer",
+    "ScalingExplorer",
+    "ShapeWalk",
+    "choice",
+    "choices",
+    "numeric",
+    "order",
+]

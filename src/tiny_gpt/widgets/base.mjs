@@ -122,6 +122,21 @@ export function oneOf({ label, options, change }) {
   };
 }
 
+/* One of several, in a list that opens. `options` is a list of words; the value is the place in it. */
+export function picker({ label, change }) {
+  const id = fresh("picker");
+  const select = h("select", { id, onchange: () => change(select.selectedIndex) });
+  return {
+    node: h("div", { class: "tgw-text" }, h("label", { htmlFor: id }, label), select),
+    set(index, options) {
+      if ([...select.options].map((o) => o.text).join("\n") !== options.join("\n")) {
+        select.replaceChildren(...options.map((words) => h("option", {}, words)));
+      }
+      select.selectedIndex = index;
+    },
+  };
+}
+
 export function checkbox({ label, change }) {
   const input = h("input", { type: "checkbox", onchange: () => change(input.checked) });
   return { node: h("label", { class: "tgw-option tgw-check" }, input, h("span", {}, label)), set: (on) => (input.checked = on) };
@@ -189,11 +204,14 @@ export function ticks(low, high, count = 5, log = 0) {
 
 const plain = (x) => (Math.abs(x) >= 1e4 ? `${Number((x / 1e3).toPrecision(6))}k` : String(Number(x.toPrecision(6)))).replace("-", "−");
 
+/* 0.001 as 10⁻³, for the ticks of a logarithmic axis. */
+export const power = (v) => `10${String(Math.round(Math.log10(v))).replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)])}`;
+
 /* Axes: { svg, x, y, plot }, the last a group to draw in, and `x`, `y` from values to the screen.
  * `x`, `y`: { domain: [low, high], label, log: base or 0, ticks: values or undefined, show }. An axis that is null is
  * not drawn, and its values are pixels. `alt` says in words what the chart shows. */
 export function axes({ width, height, x, y, title = "", alt }) {
-  const box = { left: y ? 46 : 4, right: width - 10, top: title ? 28 : 10, bottom: height - (x ? 42 : 6) };
+  const box = { left: y ? 54 : 4, right: width - 10, top: title ? 28 : 10, bottom: height - (x ? 42 : 6) };
   const place = {
     x: x ? scale(x.domain, [box.left, box.right], x.log) : (v) => v,
     y: y ? scale(y.domain, [box.bottom, box.top], y.log) : (v) => v,
@@ -233,9 +251,14 @@ export function bars(chart, values, { colour, width = 0.75, base = 0, classes = 
     ...Array.from(values, (v, i) => {
       const [a, b] = [chart.y(base), chart.y(v)];
       const place = { x: chart.x(i + 1) - thick / 2, width: thick, y: Math.min(a, b), height: Math.abs(a - b) };
-      return s("rect", { class: `tgw-bar ${typeof classes === "function" ? classes(i) : classes}`, ...place, fill: `var(--w-${colour})` });
+      return s("rect", { class: `tgw-bar ${classes}`, ...place, fill: `var(--w-${colour})` });
     }),
   );
+}
+
+/* Dots at points. */
+export function dots(chart, xs, ys, { colour = "ink", size = 3 } = {}) {
+  xs.forEach((x, i) => chart.plot.append(s("circle", { cx: chart.x(x), cy: chart.y(ys[i]), r: size, fill: `var(--w-${colour})` })));
 }
 
 /* A line through points; gaps where a value is not finite. */
@@ -327,7 +350,7 @@ export function heatMap({ title, rows, columns, values, map, share, write, say, 
 }
 
 /* Signs for characters that do not show. */
-export const visible = (character) => ({ " ": "␣", "\n": "⏎", "\t": "⇥" })[character] ?? character;
+export const visible = (character) => ({ " ": "␣", "\n": "↵", "\t": "⇥" })[character] ?? character;
 
 // -- a widget ---------------------------------------------------------------------------------------------------------
 

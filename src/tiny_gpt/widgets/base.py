@@ -1,7 +1,7 @@
 """What the widgets share in Python: how a front end is put together, the still picture, and numbers from a seed.
 
-A widget NAME is a class in NAME.py and its front end in NAME.mjs (and perhaps NAME.css). ``front_end`` puts the colours,
-base.mjs and NAME.mjs together into the one module that a notebook or the static site loads.
+A widget NAME is a class in NAME.py and its front end in NAME.mjs (and perhaps NAME.css). ``front_end`` puts the
+colours, base.mjs and NAME.mjs together into the one module that a notebook or the static site loads.
 """
 
 import html
@@ -49,7 +49,7 @@ def style(name: str = "") -> str:
 
 
 class Explorer(anywidget.AnyWidget):
-    """An interactive figure. A subclass has traits, ``picture()`` and ``describe()``, and what it shows in ``NAME.mjs``.
+    """An interactive figure. A subclass has traits, ``picture()`` and ``describe()``, and NAME.mjs.
 
     ``_room`` is the height in pixels that it takes on a wide page and on a phone: the still picture keeps that room,
     so that nothing moves when the widget starts.
@@ -83,7 +83,8 @@ class Explorer(anywidget.AnyWidget):
         says = html.escape(self.describe())
         wide, narrow = self._room
         return (
-            f'<div class="tgw tgw-figure tgw-still" style="--wide:{wide}px;--narrow:{narrow}px" data-says="{says}">{svg}'
+            f'<div class="tgw tgw-figure tgw-still" style="--wide:{wide}px;--narrow:{narrow}px" '
+            f'data-says="{says}">{svg}'
             f"<p>{says}</p><noscript><p>With JavaScript you can change what this picture shows.</p></noscript></div>"
         )
 

@@ -1,4 +1,4 @@
-"""MaskExplorer: one attention head on the reader's own text, with the causal mask right, wrong in four ways, or missing."""
+"""MaskExplorer: one attention head on the reader's own text, with its causal mask right or wrong."""
 
 import numpy as np
 import traitlets

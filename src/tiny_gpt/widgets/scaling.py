@@ -1,4 +1,4 @@
-"""ScalingExplorer: what one query's weights become as the head widens, raw and scaled, and how little is left to learn from."""
+"""ScalingExplorer: what one query's weights become as the head widens, raw and scaled."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,12 @@ from ..numpy_head import entropy, softmax
 from .base import Explorer, front_end, normals, style
 
 WIDEST, MOST_KEYS = 1024, 64
-SCALES = {"none": lambda d: 1.0, "root": lambda d: d**-0.5, "width": lambda d: 1 / d, "model": lambda d: (8 * d) ** -0.5}
+SCALES = {
+    "none": lambda d: 1.0,
+    "root": lambda d: d**-0.5,
+    "width": lambda d: 1 / d,
+    "model": lambda d: (8 * d) ** -0.5,
+}
 NAMES = {"none": "raw", "root": "1/√D", "width": "1/D", "model": "1/√C"}
 
 
