@@ -215,7 +215,7 @@ def influence_maps(panels: dict) -> Figure:
 def softmax_bars(panels: dict, ceiling: float = 1.0) -> Figure:
     """A few distributions over the same keys as bars, side by side: ``{title: probabilities}``."""
     fig = _figure(6, 2.4)
-    for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True), panels.items(), strict=True):
+    for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), strict=True):
         keys = np.arange(1, len(p) + 1)
         ax.bar(keys, p, color=COLORS["k"][0], width=0.75)
         ax.axhline(1 / len(p), color=COLORS["baseline"][0], linestyle=":", linewidth=1.2)

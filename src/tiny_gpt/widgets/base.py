@@ -7,6 +7,7 @@ colours, base.mjs and NAME.mjs together into the one module that a notebook or t
 import html
 import io
 import json
+import warnings
 from functools import cache
 from pathlib import Path
 
@@ -63,7 +64,7 @@ class Explorer(anywidget.AnyWidget):
         self._still = self._draw_still()
 
     def picture(self):
-        """The widget's present state as a matplotlib figure."""
+        """The widget's present state as a matplotlib figure, or None if there is nothing to draw."""
         raise NotImplementedError
 
     def describe(self) -> str:
@@ -76,10 +77,13 @@ class Explorer(anywidget.AnyWidget):
         from ..plots import STYLE
 
         file = io.StringIO()
-        with mpl.rc_context(STYLE):
-            self.picture().savefig(file, format="svg", metadata={"Date": None})
+        with mpl.rc_context(STYLE), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the page's font draws the text
+            picture = self.picture()
+            if picture:
+                picture.savefig(file, format="svg", metadata={"Date": None})
         svg = file.getvalue()
-        svg = svg[svg.index("<svg") :]
+        svg = svg[svg.find("<svg") :] if svg else ""
         says = html.escape(self.describe())
         wide, narrow = self._room
         return (

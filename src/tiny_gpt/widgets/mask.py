@@ -43,6 +43,8 @@ class MaskExplorer(Explorer):
 
     def weights(self, changed: int = -1) -> np.ndarray:
         """P (T, T): a row without a key to attend to is NaN."""
+        if not self.text:
+            return np.zeros((0, 0))
         S, allowed = self.scores(changed), self.allowed()
         if self.mask == "after-softmax":
             return softmax(S) * allowed
@@ -67,6 +69,8 @@ class MaskExplorer(Explorer):
         return q @ k.T / np.sqrt(D), v
 
     def picture(self):
+        if not self.text:
+            return None
         hidden = np.where(self.allowed(), 0, -np.inf)
         return plots.attention_triptych(self.scores(), hidden, self.weights(), labels=list(self.text))
 

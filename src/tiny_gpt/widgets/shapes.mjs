@@ -159,7 +159,7 @@ function build({ model, root, put }) {
     const code = lines(kind);
     list.replaceChildren(
       ...code.map(([line, shape], i) =>
-        h("li", { class: line === LINES.right[i][0] ? "" : "tgw-wrong", "aria-current": i === step ? "step" : null }, h("code", {}, line), h("span", { class: "tgw-shape" }, `# ${shape}`)),
+        h("li", { class: line === LINES.right[i][0] ? "" : "tgw-wrong", "data-step": i, "aria-current": i === step ? "step" : null }, h("code", {}, line), h("span", { class: "tgw-shape" }, `# ${shape}`)),
       ),
     );
     const steps = walk({ ...sizes, reshape: kind });

@@ -30,8 +30,9 @@ class ShapeWalk(Explorer):
 
     @traitlets.validate("C", "H")
     def _check_heads(self, proposal):
-        if self.C % self.H:
-            raise traitlets.TraitError(f"C must be a multiple of H, got {self.C} channels for {self.H} heads")
+        C, H = ({"C": self.C, "H": self.H} | {proposal["trait"].name: proposal["value"]}).values()
+        if C % H:
+            raise traitlets.TraitError(f"C must be a multiple of H, got {C} channels for {H} heads")
         return proposal["value"]
 
     def elements(self, step: int | None = None) -> np.ndarray:
