@@ -833,6 +833,19 @@ def failed_tests(table: dict) -> Figure:
     return fig
 
 
+def patient_curves(steps, train, valid, floor: float | None) -> Figure:
+    """Both losses of one of the clinic's patients over its updates, nats; ``floor`` is the source's entropy."""
+    fig = _figure(5.8, 3.0)
+    ax = fig.subplots()
+    for losses, dash, name in ((train, "-", "training"), (valid, "--", "validation")):
+        ax.plot(steps, [np.nan if y is None else y for y in losses], dash, color=INK, label=name)
+    if floor:
+        ax.axhline(floor, color=COLORS["baseline"][0], linestyle=":", label="the source's entropy")
+    ax.set(xlabel="updates", ylabel="loss, nats")
+    fig.legend(loc="outside lower center", ncols=3)
+    return fig
+
+
 def gradient_norms(runs: dict, clip: float) -> Figure:
     """The gradient norm at each step before clipping, a panel a run, on one logarithmic axis: ``{name: norms}``."""
     fig = _figure(6.2, 2.3 * -(-len(runs) // 2))

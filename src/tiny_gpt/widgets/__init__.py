@@ -4,6 +4,7 @@ They need anywidget, which nothing else in the package imports. One source works
 same site opened from a file, JupyterLab and Notebook, and Colab.
 """
 
+from .clinic import Clinic
 from .losses import LossCurve
 from .mask import MaskExplorer
 from .quiz import Quiz, choice, choices, numeric, order
@@ -13,6 +14,7 @@ from .scaling import ScalingExplorer
 from .shapes import ShapeWalk
 
 __all__ = [
+    "Clinic",
     "LossCurve",
     "MaskExplorer",
     "Quiz",

@@ -178,6 +178,24 @@ export function announcer() {
   };
 }
 
+/* What the browser keeps of a widget under a key: read() gives a text or null, write(object) replaces it, {} removes it.
+ * Without a key, or in a browser that keeps nothing, all is forgotten. */
+export function keeper(kind, key) {
+  const name = `tiny-gpt:${kind}:${key}`;
+  const guarded = (act) => {
+    try {
+      return key ? act(window.localStorage) : null;
+    } catch {
+      return null;
+    }
+  };
+  return {
+    read: () => guarded((store) => store.getItem(name)),
+    write: (object) =>
+      guarded((store) => (Object.keys(object).length ? store.setItem(name, JSON.stringify(object)) : store.removeItem(name))),
+  };
+}
+
 // -- charts -----------------------------------------------------------------------------------------------------------
 
 /* Where a value lies between two ends of the screen; `log` for a logarithmic axis. */

@@ -344,24 +344,6 @@ function questionView(question, save) {
   };
 }
 
-function keeper(key) {
-  const name = `tiny-gpt:quiz:${key}`;
-  const guarded = (act) => {
-    try {
-      return key ? act(window.localStorage) : null;
-    } catch {
-      return null; // a browser that keeps nothing: the quiz works, and forgets
-    }
-  };
-  return {
-    read: () => guarded((store) => store.getItem(name)),
-    write: (answers) =>
-      guarded((store) =>
-        Object.keys(answers).length ? store.setItem(name, JSON.stringify(answers)) : store.removeItem(name),
-      ),
-  };
-}
-
 function render({ model, el }) {
   const root = h("div", { class: "tgw tgq", "data-lm-suppress-shortcuts": "true" });
   let views = new Map();
@@ -382,7 +364,7 @@ function render({ model, el }) {
     tally.textContent = score(questions, answers());
   }
   function changed() {
-    keeper(model.get("key")).write(answers());
+    keeper("quiz", model.get("key")).write(answers());
     refresh();
   }
   function draw() {
@@ -403,7 +385,7 @@ function render({ model, el }) {
   }
 
   if (!Object.keys(answers()).length) {
-    const kept = revive(keeper(model.get("key")).read() ?? "{}", model.get("questions"));
+    const kept = revive(keeper("quiz", model.get("key")).read() ?? "{}", model.get("questions"));
     if (Object.keys(kept).length) put(kept);
   }
   draw();
