@@ -1,6 +1,7 @@
 """What all tests share: annotations checked as the code runs, generators of one's own, and the text."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -60,10 +61,10 @@ def shakespeare() -> str:
 
 @pytest.fixture
 def node_test(tmp_path):
-    """``node_test(name, data)``: run tests/node/NAME.test.mjs, which finds ``data`` in the file that CASES names.
+    """``node_test(name, widget, data)``: run tests/node/NAME.test.mjs on the front end of ``widget``.
 
-    How the pure functions of a widget are tested against numbers that Python gives. Without node a skip, under CI a
-    failure.
+    The test finds ``data`` in the file that CASES names and the widget's module in the one that MODULE names. How the
+    pure functions of a widget are tested against numbers that Python gives. Without node a skip, under CI a failure.
     """
     node = shutil.which("node")
     if node is None:
@@ -72,17 +73,46 @@ def node_test(tmp_path):
             pytest.fail(reason)
         pytest.skip(reason)
 
-    def run(name: str, data):
-        cases = tmp_path / "cases.json"
+    def run(name: str, widget: str, data):
+        from tiny_gpt.widgets.base import front_end
+
+        cases, module = tmp_path / "cases.json", tmp_path / f"{widget}.mjs"
         cases.write_text(json.dumps(data), encoding="utf-8")
+        module.write_text(front_end(widget), encoding="utf-8")
         file = Path(__file__).parent / "node" / f"{name}.test.mjs"
         result = subprocess.run(
             [node, "--test", str(file)],
-            env={**os.environ, "CASES": str(cases)},
+            env={**os.environ, "CASES": str(cases), "MODULE": str(module)},
             capture_output=True,
             text=True,
             encoding="utf-8",
         )
-        assert result.returncode == 0, result.stdout + result.stderr
+        failed = result.stdout[max(0, result.stdout.find("not ok")) :][:3000]
+        assert result.returncode == 0, failed + result.stderr
+
+    return run
+
+
+@pytest.fixture
+def same_in_js(node_test):
+    """``same_in_js(widget, [(function, arguments, value), ...])``: the widget's JavaScript gives these values too.
+
+    Numbers agree to 1e-6, absolutely or relatively; NaN agrees with NaN. Nothing else is rounded.
+    """
+
+    def plain(value):
+        if hasattr(value, "tolist"):
+            value = value.tolist()
+        if isinstance(value, dict):
+            return {str(key): plain(v) for key, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(v) for v in value]
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"number": str(value).replace("inf", "Infinity").replace("nan", "NaN")}  # JSON has no word for it
+        return value
+
+    def run(widget: str, calls):
+        assert calls
+        node_test("calls", widget, plain(calls))
 
     return run

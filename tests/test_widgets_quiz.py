@@ -159,6 +159,7 @@ def test_front_end_judges_as_python_does(node_test):
     entry = {"given": 1, "right": True, "shown": False}
     node_test(
         "quiz",
+        "quiz",
         {
             "questions": QUESTIONS,
             "formulas": formulas(),

@@ -83,6 +83,7 @@
 
   async function mount(el) {
     const spec = JSON.parse(el.querySelector("script").textContent);
+    el.dataset.model = spec.id;
     const { signal } = new AbortController();
     const experimental = { invoke: () => Promise.reject(new Error("there is no kernel on this page")) };
     if (!modules.has(spec.esm)) modules.set(spec.esm, load(spec.esm));

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from docutils import nodes
+from inline_svg import inline
 from myst_nb.sphinx_ import NbMetadataCollector
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
@@ -20,6 +21,8 @@ LOG = logging.getLogger(__name__)
 HOST = Path(__file__).with_name("static_host.js")
 # what myst-nb makes of an output that is a widget's view
 VIEW = re.compile(r'\s*<script type="application/vnd\.jupyter\.widget-view\+json">(.*)</script>\s*$', re.S)
+# a picture in a still, which becomes part of the page as a figure's does: in its colours, and with a description
+PICTURE = re.compile(r'data-says="(?P<says>[^"]*)">(?P<svg><svg\b.*?</svg>)', re.S)
 MARK = re.compile(r'<div class="static-widget" data-module="([0-9a-f]+)"')
 # traits of ipywidgets' DOMWidget that mean nothing without a kernel
 DROPPED = {"layout", "tabbable", "tooltip"}
@@ -79,10 +82,17 @@ class WidgetsToStatic(SphinxPostTransform):
         body = {"id": model_id, "esm": key, "state": public, "buffers": model.get("buffers") or []}
         # what stands here until the widget starts, and stays without JavaScript: a class may bring its own, as HTML
         still = state.get("_still") or "<noscript>This interactive figure needs JavaScript.</noscript>"
+        still = PICTURE.sub(lambda found: picture(found, f"w{model_id[:8]}-"), still)
         return (
             f'<div class="static-widget" data-module="{key}" data-name="{html.escape(name_of(state, key))}">'
             f'<script type="application/json">{script_json(body)}</script>{still}</div>'
         )
+
+
+def picture(found: re.Match, prefix: str) -> str:
+    """A still's picture, taken into the page; `prefix` begins its ids."""
+    says = found["says"]
+    return f'data-says="{says}">{inline(found["svg"], prefix, html.unescape(says))}'
 
 
 def name_of(state: dict, key: str) -> str:

@@ -215,7 +215,7 @@ def influence_maps(panels: dict) -> Figure:
 def softmax_bars(panels: dict, ceiling: float = 1.0) -> Figure:
     """A few distributions over the same keys as bars, side by side: ``{title: probabilities}``."""
     fig = _figure(6, 2.4)
-    for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True), panels.items(), strict=True):
+    for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), strict=True):
         keys = np.arange(1, len(p) + 1)
         ax.bar(keys, p, color=COLORS["k"][0], width=0.75)
         ax.axhline(1 / len(p), color=COLORS["baseline"][0], linestyle=":", linewidth=1.2)
@@ -423,6 +423,18 @@ def contributions(attention, ffn, stream) -> Figure:
     ax.plot(range(2, len(stream), 2), ffn, "s", color=COLORS["ffn"][0], label="feed-forward writes")
     ax.set(xlabel="branches passed", ylabel="root mean square", ylim=(0, None), xticks=range(0, len(stream), 2))
     fig.legend(loc="outside lower center", ncols=3)
+    return fig
+
+
+def gradient_by_layer(curves: dict) -> Figure:
+    """Gradient norm at each layer of models that are equally deep: ``{kind: norms}``."""
+    fig = _figure(5.8, 3.0)
+    ax = fig.subplots()
+    for (kind, norms), dash in zip(curves.items(), ("-", "--", ":", "-."), strict=False):
+        ax.plot(range(1, len(norms) + 1), norms, dash, color=INK, marker="o", markersize=4, label=kind)
+    ax.set(yscale="log", xlabel="layer", ylabel="gradient norm")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    fig.legend(loc="outside lower center", ncols=len(curves))
     return fig
 
 
@@ -671,7 +683,7 @@ def distributions(labels, panels: dict) -> Figure:
     """One row of logits as bars over the same characters, side by side: ``{title: probabilities}``."""
     shown = [{" ": "␣", "\n": "↵"}.get(c, c) for c in labels]
     fig = _figure(6.5, 2.5)
-    for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True), panels.items(), strict=True):
+    for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), strict=True):
         ax.bar(range(len(shown)), np.asarray(p), color=COLORS["stream"][0], width=0.75)
         ax.set_xticks(range(len(shown)), shown)
         ax.tick_params(axis="x", labelsize=9, length=0)
@@ -818,6 +830,19 @@ def failed_tests(table: dict) -> Figure:
         ax.axhline(i, color=GRID, linewidth=0.6)
     for j in range(len(tests) + 1):
         ax.axvline(j, color=GRID, linewidth=0.6)
+    return fig
+
+
+def patient_curves(steps, train, valid, floor: float | None) -> Figure:
+    """Both losses of one of the clinic's patients over its updates, nats; ``floor`` is the source's entropy."""
+    fig = _figure(5.8, 3.0)
+    ax = fig.subplots()
+    for losses, dash, name in ((train, "-", "training"), (valid, "--", "validation")):
+        ax.plot(steps, [np.nan if y is None else y for y in losses], dash, color=INK, label=name)
+    if floor:
+        ax.axhline(floor, color=COLORS["baseline"][0], linestyle=":", label="the source's entropy")
+    ax.set(xlabel="updates", ylabel="loss, nats")
+    fig.legend(loc="outside lower center", ncols=3)
     return fig
 
 

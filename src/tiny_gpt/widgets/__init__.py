@@ -4,6 +4,26 @@ They need anywidget, which nothing else in the package imports. One source works
 same site opened from a file, JupyterLab and Notebook, and Colab.
 """
 
+from .clinic import Clinic
+from .losses import LossCurve
+from .mask import MaskExplorer
 from .quiz import Quiz, choice, choices, numeric, order
+from .residual import ResidualStream
+from .sampling import SamplingExplorer
+from .scaling import ScalingExplorer
+from .shapes import ShapeWalk
 
-__all__ = ["Quiz", "choice", "choices", "numeric", "order"]
+__all__ = [
+    "Clinic",
+    "LossCurve",
+    "MaskExplorer",
+    "Quiz",
+    "ResidualStream",
+    "SamplingExplorer",
+    "ScalingExplorer",
+    "ShapeWalk",
+    "choice",
+    "choices",
+    "numeric",
+    "order",
+]

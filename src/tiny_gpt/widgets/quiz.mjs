@@ -163,17 +163,6 @@ export function pieces(text) {
 
 /* -- the page ----------------------------------------------------------------------------------------------------- */
 
-function h(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "class") node.className = value;
-    else if (typeof value === "boolean") node[name] = value;
-    else node.setAttribute(name, value);
-  }
-  node.append(...children);
-  return node;
-}
-
 const inline = (text) => pieces(text).map((piece) => (piece.code ? h("code", {}, piece.text) : piece.text));
 
 /* The part of a question where the answer is given: { node, given(), set(given) or set(null) to clear }. */
@@ -355,24 +344,6 @@ function questionView(question, save) {
   };
 }
 
-function keeper(key) {
-  const name = `tiny-gpt:quiz:${key}`;
-  const guarded = (act) => {
-    try {
-      return key ? act(window.localStorage) : null;
-    } catch {
-      return null; // a browser that keeps nothing: the quiz works, and forgets
-    }
-  };
-  return {
-    read: () => guarded((store) => store.getItem(name)),
-    write: (answers) =>
-      guarded((store) =>
-        Object.keys(answers).length ? store.setItem(name, JSON.stringify(answers)) : store.removeItem(name),
-      ),
-  };
-}
-
 function render({ model, el }) {
   const root = h("div", { class: "tgw tgq", "data-lm-suppress-shortcuts": "true" });
   let views = new Map();
@@ -393,7 +364,7 @@ function render({ model, el }) {
     tally.textContent = score(questions, answers());
   }
   function changed() {
-    keeper(model.get("key")).write(answers());
+    keeper("quiz", model.get("key")).write(answers());
     refresh();
   }
   function draw() {
@@ -414,7 +385,7 @@ function render({ model, el }) {
   }
 
   if (!Object.keys(answers()).length) {
-    const kept = revive(keeper(model.get("key")).read() ?? "{}", model.get("questions"));
+    const kept = revive(keeper("quiz", model.get("key")).read() ?? "{}", model.get("questions"));
     if (Object.keys(kept).length) put(kept);
   }
   draw();

@@ -10,13 +10,13 @@ import math
 import numbers
 import random
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, SupportsFloat
 
 import anywidget
 import traitlets
 
-HERE = Path(__file__).parent
+from .base import front_end, style
+
 Question = dict[str, Any]
 
 
@@ -160,8 +160,8 @@ class Quiz(anywidget.AnyWidget):
     ``{}`` clears it. ``key`` is the name under which the browser keeps the answers; without one it forgets them.
     """
 
-    _esm = (HERE / "quiz.mjs").read_text(encoding="utf-8")
-    _css = (HERE / "base.css").read_text(encoding="utf-8") + (HERE / "quiz.css").read_text(encoding="utf-8")
+    _esm = front_end("quiz")
+    _css = style("quiz")
     questions = traitlets.List(traitlets.Dict()).tag(sync=True)
     key = traitlets.Unicode().tag(sync=True)
     answers = traitlets.Dict().tag(sync=True)

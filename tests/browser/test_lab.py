@@ -1,0 +1,80 @@
+"""A widget in JupyterLab, with a kernel: what the reader does is a trait in Python, and what Python does is shown."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+CELLS = [
+    "from tiny_gpt.widgets import ScalingExplorer\nw = ScalingExplorer(d_k=64)\nw",
+    "print('python sees', w.d_k, f'{w.bits():.2f}')",
+    "w.d_k, w.scaling = 16, 'width'\nprint('set', f'{w.bits():.2f}')",
+]
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """The address of a JupyterLab whose folder holds one notebook."""
+    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), tmp_path / "widget.ipynb")
+    home = tmp_path / "home"
+    environment = {**os.environ, "HOME": str(home), "JUPYTER_CONFIG_DIR": str(home), "JUPYTER_DATA_DIR": str(home)}
+    command = [
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0",
+        "--IdentityProvider.token=", "--ServerApp.password=", "--LabApp.news_url=None", "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={tmp_path}", "--LabApp.extension_manager=readonly", "--LabApp.check_for_updates_class="
+        "jupyterlab.NeverCheckForUpdate",
+    ]  # fmt: skip
+    log = (tmp_path / "log").open("w+")
+    server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=tmp_path)
+    address = None
+    for _ in range(600):
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/", Path(log.name).read_text())
+        if found:
+            address = found[0]
+            break
+        assert server.poll() is None, Path(log.name).read_text()
+        time.sleep(0.1)
+    yield address
+    server.terminate()
+    server.wait(20)
+
+
+def test_a_trait_travels_both_ways(lab, browser):
+    page = browser.new_context(viewport={"width": 1280, "height": 1000}).new_page()
+    page.goto(f"{lab}lab/tree/widget.ipynb", timeout=120_000)
+    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
+    page.wait_for_function(
+        "document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status === 'idle'", timeout=120_000
+    )
+    page.locator(".jp-Cell").first.locator(".jp-InputArea-editor").click()
+    page.keyboard.press("Shift+Enter")
+    widget = page.locator(".tgw-scaling")
+    widget.wait_for(timeout=120_000)
+    assert "D = 64, 6 keys" in widget.locator(".tgw-says").inner_text()
+
+    slider = widget.get_by_role("slider", name="Width D")
+    slider.focus()
+    page.keyboard.press("End")
+    page.wait_for_function("document.querySelector('.tgw-says').innerText.includes('D = 1024')")
+    shown = re.search(r"Times 1/√D: (\S+) of", widget.locator(".tgw-says").inner_text())[1]
+    page.locator(".jp-Cell").nth(1).locator(".jp-InputArea-editor").click()
+    page.keyboard.press("Shift+Enter")
+    output = page.locator(".jp-Cell").nth(1).locator(".jp-OutputArea-output")
+    output.wait_for()
+    assert output.inner_text().split() == ["python", "sees", "1024", shown]
+
+    page.locator(".jp-Cell").nth(2).locator(".jp-InputArea-editor").click()
+    page.keyboard.press("Shift+Enter")
+    page.wait_for_function("document.querySelector('.tgw-says').innerText.includes('D = 16,')")
+    output = page.locator(".jp-Cell").nth(2).locator(".jp-OutputArea-output")
+    output.wait_for()
+    shown = re.search(r"Times 1/D: (\S+) of", widget.locator(".tgw-says").inner_text())[1]
+    assert output.inner_text().split() == ["set", shown]
+    assert widget.get_by_role("radio", name="÷ D", exact=True).is_checked()
