@@ -1,8 +1,9 @@
 """What the checker is tried on: right models and wrong ones, as cases that can be judged in a process of their own.
 
-``python tests/mutation.py`` judges every case and prints the table of id × planting × verdict.
+``make mutation`` judges every case, prints the table of id × planting × verdict and writes ``bugs/verdicts.json``.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -123,15 +124,20 @@ def right(case: Case, found: list[str]) -> bool:
     return found[:1] == list(case.wanted)
 
 
+ALL = (*RIGHT, *PLANTED, *IN_VARIANTS, *PAIRS, *ELSEWHERE)
+
+
 def main() -> None:
-    cases = (*RIGHT, *PLANTED, *IN_VARIANTS, *PAIRS, *ELSEWHERE)
+    """Judge every case, print the table, and keep what was found for the book's catalogue."""
+    record = {"torch": torch.__version__, "found": {}}
     print("| case | wanted | found | |\n|:--|:--|:--|:--|")
-    good = 0
-    for case, found in zip(cases, judge_all(cases), strict=True):
-        good += right(case, found)
+    for case, found in zip(ALL, judge_all(ALL), strict=True):
+        record["found"][case.name] = found[:6]
         mark = "" if right(case, found) else "✗"
-        print(f"| {case} | {', '.join(case.wanted)} | {', '.join(found[:4])} | {mark} |", flush=True)
-    print(f"\n{good} of {len(cases)} as wanted")
+        print(f"| {case} | {', '.join(case.wanted)} | {', '.join(found[:6])} | {mark} |", flush=True)
+    good = sum(right(case, record["found"][case.name]) for case in ALL)
+    print(f"\n{good} of {len(ALL)} as wanted")
+    bugs.VERDICTS.write_text(json.dumps(record, indent=0) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
