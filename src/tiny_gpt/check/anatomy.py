@@ -78,14 +78,14 @@ def _standard(u: Tensor, dims) -> Tensor:
 NORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "layer": lambda u: _standard(u, -1),
     "rms": lambda u: u / u.square().mean(-1, keepdim=True).sqrt().clamp(min=1e-12),
+    "std": lambda u: u / _spread(u),
+    "variance": lambda u: (u - u.mean(-1, keepdim=True)) / _spread(u) ** 2,
+    "centred": lambda u: u - u.mean(-1, keepdim=True),
     "time": lambda u: _standard(u, 1),
     "batch": lambda u: _standard(u, 0),
     "text": lambda u: _standard(u, (1, 2)),
     "whole": lambda u: _standard(u, (0, 1)),
     "all": lambda u: _standard(u, (0, 1, 2)),
-    "centred": lambda u: u - u.mean(-1, keepdim=True),
-    "std": lambda u: u / _spread(u),
-    "variance": lambda u: (u - u.mean(-1, keepdim=True)) / _spread(u) ** 2,
     "affine": lambda u: u,
 }
 OVER = {
@@ -112,10 +112,11 @@ def affine_in(X: Tensor, z: Tensor) -> tuple[Tensor, bool] | None:
     return gain, bool((X - gain * z).abs().max() > 5 * CLOSE * X.abs().max())
 
 
-def candidates(trace: Trace, C: int, before: int) -> list[Tensor]:
-    """All recorded tensors (B, T, C) that depend on the input, computed before origin number ``before``."""
+def candidates(trace: Trace, C: int, numbers) -> list[Tensor]:
+    """The recorded tensors (B, T, C) among these origins, in the order in which they were computed."""
     B, T, found = trace.B, trace.T, []
-    for origin in trace.origins[:before]:
+    for number in sorted(numbers):
+        origin = trace.origins[number]
         if not origin.data or not origin.value.is_floating_point() or origin.value.numel() != B * T * C:
             continue
         value = origin.value.double()
@@ -151,14 +152,15 @@ def combination(u: Tensor, atoms: dict[str, Tensor]) -> dict[str, float] | None:
 def read(trace: Trace, event: Event, atoms: dict[str, Tensor]) -> Reading:
     """What is this linear map's input?"""
     X = trace.input(event).double()
-    numbers = trace.origin_numbers(event.x_index)
-    return explain(trace, X, int(numbers.max()), atoms)
+    numbers = frozenset(trace.origin_numbers(event.x_index).unique().tolist())
+    return explain(trace, X, trace.ancestors(numbers), atoms)
 
 
-def explain(trace: Trace, X: Tensor, before: int, atoms: dict[str, Tensor]) -> Reading:
+def explain(trace: Trace, X: Tensor, before: set[int], atoms: dict[str, Tensor]) -> Reading:
+    """What is X, computed from the origins ``before``? A tensor of this size, normalised in some way."""
     if combination(X, atoms) is not None:
         return Reading("none", X)
-    tensors = [*atoms.values(), *candidates(trace, X.size(-1), before)]
+    tensors = candidates(trace, X.size(-1), before)
     for kind, norm in NORMS.items():
         fits = []
         for u in tensors:
@@ -167,6 +169,8 @@ def explain(trace: Trace, X: Tensor, before: int, atoms: dict[str, Tensor]) -> R
         known = [fit for fit in fits if combination(fit[0], atoms) is not None]
         if known:
             return Reading(kind, *known[-1])
+        if kind in ("affine", "whole", "all"):  # these fit any channel-wise function of X itself
+            continue
         moved = [fit for fit in fits if _has_mean(fit[0])]
         if moved:
             return Reading(kind, *moved[-1])
@@ -194,6 +198,7 @@ def layers_of(trace: Trace) -> list[Layer]:
         projections = sorted({n for mix in mixes for n in _makers(trace, mix)})
         numbers = {mix.number for mix in mixes}
         outs = [e for e in trace.events if e.kind == "linear" and e.sources and e.sources <= numbers]
+        outs = [e for e in outs if _only_moved(trace, e, mixes)]
         attention = Attention(mixes, [trace.events[n] for n in projections], outs[0] if outs else None)
         layers.append(Layer(attention))
         used |= set(projections) | {e.number for e in outs} | numbers
@@ -207,10 +212,20 @@ def layers_of(trace: Trace) -> list[Layer]:
     return layers
 
 
+def _only_moved(trace: Trace, event: Event, mixes: list[Event]) -> bool:
+    """Does this linear map read the heads' outputs themselves, not something made of them?"""
+    return all(any(o.event is mix for mix in mixes) for o in trace.origins_of(event.x_index))
+
+
 def _makers(trace: Trace, mix: Event) -> frozenset:
     values = mix.right_from if mix.weights_on_left else mix.left_from
     every = values | mix.scores.left_from | mix.scores.right_from
     return frozenset(n for n in every if trace.events[n].kind == "linear")
+
+
+def _core(atoms: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The atoms without those that are there in case an activation stands in the wrong place."""
+    return {name: atom for name, atom in atoms.items() if not name.endswith(" of ffn")}
 
 
 # --- Judging ----------------------------------------------------------------------------------------------------
@@ -251,7 +266,7 @@ class Walk:
     weights: list[Tensor]
     anatomy: Anatomy
     gains: dict[str, Tensor] = field(default_factory=dict)
-    skip: set[str] = field(default_factory=set)
+    no_table: bool = False  # nothing is added for the position
 
     def found(self, id: str, evidence: str) -> None:
         if not any(known.id == id for known in self.anatomy.judged.findings):
@@ -276,7 +291,7 @@ class Walk:
         """The atoms of the first stream: token embeddings and, if there are some, position embeddings."""
         V, N, C = (self.sizes[name] for name in ("vocab_size", "block_size", "n_embd"))
         atoms, T = {}, self.trace.T
-        values = candidates(self.trace, C, len(self.trace.origins))
+        values = candidates(self.trace, C, range(len(self.trace.origins)))
         for n in self.tables(V, exact=False):
             tok = self.weights[n].double().view(-1, C)[self.idx]  # (B, T, C)
             if any(same(tok, value) for value in values):
@@ -300,6 +315,7 @@ class Walk:
         tok, C = atoms["tok"], self.sizes["n_embd"]
         made = combination(u, atoms)
         if made is not None:
+            self.no_table = "pos" not in atoms
             self._embedding_scale(made, "pos" in atoms)
             return
         if "pos" in atoms and self._positions_elsewhere(u, tok):
@@ -314,11 +330,13 @@ class Walk:
                 else:
                     self.found("position-misplaced", "what is added for the position is no row of the position table")
             else:
-                self.note("positions are a fixed function, not a learned table: another design, not a mistake")
-                self.skip.add("position")
+                if same(made["tok"] * tok, u):
+                    self.no_table = True
+                else:
+                    self.note("positions are a fixed function, not a learned table: another design, not a mistake")
             self._embedding_scale({"tok": made["tok"], "pos": 1}, True)
             return
-        reading = explain(self.trace, u, len(self.trace.origins), atoms)
+        reading = explain(self.trace, u, set(range(len(self.trace.origins))), atoms)
         if reading.kind != "unknown" and reading.kind != "none":
             made = combination(reading.u, atoms)
             if made is not None:
@@ -402,14 +420,14 @@ class Walk:
                 self.anatomy.lost(f"{where} queries, keys and values could not be followed")
                 return
             first = layer.attention.projections[-1]
-            reading = read(trace, first, stream)
+            reading = read(trace, first, _core(stream))
             if number == 0:
-                self.embedding(reading.u, atoms) if reading.kind != "unknown" else self._blind("the first block", where)
+                if reading.kind == "unknown":
+                    self._blind("attention", where)
+                    return
+                self.embedding(reading.u, atoms)
                 raw_first = reading.kind == "none"
-            else:
-                self.wired(reading, stream, expected, number - 1, normed_sum)
-            if reading.kind == "unknown":
-                self._blind("attention", where)
+            elif not self.wired(reading, stream, expected, number - 1, normed_sum) and reading.kind == "unknown":
                 return
             self.norm(reading, "attention", where)
             if reading.kind in ("none", "affine"):
@@ -425,7 +443,7 @@ class Walk:
                 )
             else:
                 o = trace.output(layer.attention.out).double()
-            atoms_mid = {"stream": s, "read": X1, "attention": o, **self._norms_of(o, "attention"), **table}
+            atoms_mid = {"stream": s, "read": X1, "attention": o, **table}
             if len(layer.ffn) != 1:
                 if not layer.ffn:
                     self.anatomy.lost(f"{where} no feed-forward network of two linear layers was found")
@@ -434,10 +452,9 @@ class Walk:
                 self.note(f"{where} more than one pair of linear layers follows the attention")
             h, f = layer.ffn[-1]
             middle = read(trace, layer.ffn[0][0], atoms_mid)
-            if middle.kind == "unknown":
-                self._blind("feed-forward network", where)
-                return
             parallel = self.after_attention(middle, atoms_mid, number, normed_sum)
+            if parallel is None and middle.kind == "unknown":
+                return
             self.norm(middle, "feed-forward network", where)
             if middle.kind in ("none", "affine"):
                 normed_sum.append(("raw", where, "feed-forward network"))
@@ -458,9 +475,6 @@ class Walk:
     def _blind(self, who: str, where: str) -> None:
         self.anatomy.lost(f"{where} what the {who} reads could not be explained")
 
-    def _norms_of(self, o: Tensor, name: str) -> dict[str, Tensor]:
-        return {}
-
     def _merged(self, layer: Layer) -> Tensor | None:
         """What attention without an output projection gives, by value: the heads side by side."""
         parts = []
@@ -472,14 +486,14 @@ class Walk:
         merged = torch.cat(parts, -1)
         return merged if merged.size(-1) == self.sizes["n_embd"] else None
 
-    def after_attention(self, reading: Reading, atoms: dict[str, Tensor], number: int, sums: list) -> bool:
-        """How the attention's output came into what the FFN reads. True if the two branches are parallel."""
+    def after_attention(self, reading: Reading, atoms: dict[str, Tensor], number: int, sums: list) -> bool | None:
+        """How the attention's output came into what the FFN reads. True if the branches are parallel, None if lost."""
         where = f"in block {number}"
         made = combination(reading.u, atoms)
         if made is None:
             return self._not_a_sum(reading.u, atoms, where, "attention", sums)
         if "pos" in made:
-            self.found("position-misplaced", f"{where} the position embedding enters the stream again")
+            self.found("position-misplaced", f"{where} the position embedding enters the stream")
         s, n, o = made.get("stream", 0), made.get("read", 0), made.get("attention", 0)
         if (s, n, o) == (1, 0, 1):
             return False
@@ -496,9 +510,10 @@ class Walk:
             self.found("residual-differs", said)
         return False
 
-    def _not_a_sum(self, u: Tensor, atoms, where: str, who: str, sums: list) -> bool:
-        inner = explain(self.trace, u, len(self.trace.origins), atoms)
-        if inner.kind not in ("none", "unknown") and combination(inner.u, atoms) is not None:
+    def _not_a_sum(self, u: Tensor, atoms, where: str, who: str, sums: list) -> bool | None:
+        core = {n: a for n, a in atoms.items() if not n.endswith(" of ffn")}
+        inner = explain(self.trace, u, set(range(len(self.trace.origins))), core)
+        if inner.kind not in ("none", "unknown", "affine") and combination(inner.u, core) is not None:
             sums.append(("normed", where, who, f"{where} the sum of stream and {who} is itself normalised"))
             return False
         branch = "attention" if who == "attention" else "ffn"
@@ -507,18 +522,18 @@ class Walk:
                 sums.append(("normed", where, who, f"{where} the norm stands after the {who}, on what it adds"))
                 return False
         self.anatomy.lost(f"{where} what the stream holds after the {who} could not be explained")
-        return False
+        return None
 
-    def wired(self, reading: Reading, atoms: dict[str, Tensor], expected, number: int, sums: list) -> None:
-        """How a block's output is made of what it read and what its branches gave."""
-        if reading.kind == "unknown" or expected is None:
-            return
+    def wired(self, reading: Reading, atoms: dict[str, Tensor], expected, number: int, sums: list) -> bool:
+        """How a block's output is made of what it read and what its branches gave. False if that stays unknown."""
+        if expected is None:
+            return False
         where = f"in block {number}"
         basis = {name: atoms[name] for name in ("middle", "attention", "read2", "ffn") if name in atoms}
         made = combination(reading.u, basis)
-        if made is None:
-            wide = {n: a for n, a in atoms.items() if not n.endswith(" of ffn")}
-            made = combination(reading.u, wide)
+        for more in ("pos", "read", "stream"):
+            if made is None and more in atoms:
+                made = combination(reading.u, {**basis, more: atoms[more]})
         if made is None:
             for name, atom in atoms.items():
                 if name.endswith(" of ffn") and (made := combination(reading.u, {**basis, "bent": atom})) is not None:
@@ -530,10 +545,9 @@ class Walk:
                     made["ffn"] = made.pop("bent", 0)
                     break
         if made is None:
-            self._not_a_sum(reading.u, atoms, where, "feed-forward network", sums)
-            return
+            return self._not_a_sum(reading.u, atoms, where, "feed-forward network", sums) is not None
         if "pos" in made:
-            self.found("position-misplaced", f"{where} the position embedding enters the stream again")
+            self.found("position-misplaced", f"{where} the position embedding enters the stream")
             made.pop("pos")
         m, o, n, f = (made.get(name, 0) for name in ("middle", "attention", "read2", "ffn"))
         said = f"{where} what leaves the block is {_sum(made)}"
@@ -542,9 +556,12 @@ class Walk:
         elif (m, o, n, f) == (1, 0, 0, 1):
             if expected["parallel"]:
                 self.found("branch-unused", f"{where} what attention gives never reaches the stream")
-        elif (m, n, f) == (1, 0, 0) or made == {"stream": 1}:
-            id = "blocks-skipped" if made == {"stream": 1} or expected["parallel"] else "branch-unused"
-            self.found(id, f"{said}: nothing of what the feed-forward network gives")
+        elif (
+            made == {"stream": 1} or (m, o, n, f) == (1, -1, 0, 0) or (expected["parallel"] and (m, n, f) == (1, 0, 0))
+        ):
+            self.found("blocks-skipped", f"{where} what leaves the block is what entered it")
+        elif (m, n, f) == (1, 0, 0):
+            self.found("branch-unused", f"{said}: nothing of what the feed-forward network gives")
         elif (m, n, f) == (0, 0, 1) and not o:
             self.found("residual-missing", f"{said}: what was in the stream before is gone")
         elif (m, n, f) == (0, 1, 1):
@@ -553,6 +570,7 @@ class Walk:
             self.found("residual-doubled", said)
         else:
             self.found("residual-differs", said)
+        return True
 
     def _has(self, id: str) -> bool:
         return any(f.id == id for f in self.anatomy.judged.findings)
@@ -584,10 +602,8 @@ class Walk:
                     return
 
     def _shared_blocks(self) -> bool:
-        uses = [
-            frozenset(n for e in layer.attention.projections for n in self.trace.weight_of(e))
-            for layer in self.anatomy.layers
-        ]
+        layers = self.anatomy.layers
+        uses = [frozenset().union(*map(self.trace.elements, layer.attention.projections)) for layer in layers]
         return len(set(uses)) < len(uses)
 
     # --- The head -----------------------------------------------------------------------------------------------
@@ -597,13 +613,10 @@ class Walk:
         if head is None:
             self.anatomy.lost("the unembedding could not be found")
             return
-        reading = read(self.trace, head, stream)
-        if reading.kind == "unknown":
-            self._blind("unembedding", "at the end")
-            return
+        reading = read(self.trace, head, _core(stream))
         last = len(self.anatomy.layers) - 1
-        if last >= 0:
-            self.wired(reading, stream, expected, last, sums)
+        if not self.wired(reading, stream, expected, last, sums) and reading.kind == "unknown":
+            return
         if reading.kind in ("none", "affine"):
             self.found("final-norm-missing", "what enters the unembedding is the last block's output as it is")
         else:
@@ -658,11 +671,12 @@ def dissect(trace: Trace, logits: Tensor, idx: Tensor, sizes: dict, weights: lis
 def judge_stack(trace: Trace, anatomy: Anatomy, sizes: dict, listed: int) -> None:
     """Are there as many blocks as asked, each with weights of its own, which the optimiser will see?"""
     L, layers = sizes["n_layer"], anatomy.layers
-    uses = []
+    uses, weights = [], set()
     for layer in layers:
         events = [*layer.attention.projections, *(e for pair in layer.ffn for e in pair)]
-        uses.append(frozenset(n for e in events for n in trace.weight_of(e)))
-    stray = sorted({n for use in uses for n in use if n >= listed})
+        uses.append(frozenset().union(*map(trace.elements, events)))
+        weights |= {n for e in events for n in trace.weight_of(e)}
+    stray = [n for n in weights if n >= listed]
     if stray:
         anatomy.judged.add(
             "blocks-unregistered", f"{len(stray)} of the matrices that the blocks use are not in model.parameters()"

@@ -73,6 +73,9 @@ def judge_attention(trace: Trace, layer: Attention, H: int | None, C: int | None
             f"{where} the weights P are {H} × {H}, one for each pair of heads, where each head needs {T} × {T}",
         )
         return judged
+    if any(size == (B * T, B * T) for size in sizes):
+        judged.add("batch-leak", f"{where} the weights P are {B * T} × {B * T}: all texts are read as one long one")
+        return judged
     if any(size != (T, T) for size in sizes):
         judged.notes.append(f"{where} the attention's weights have an unusual shape and were not judged")
         return judged
@@ -277,12 +280,12 @@ def _judge_mask(trace, P, S, c, open_, lower, finite, judged: Judged, where: str
     inner = torch.arange(T) >= 1
     ahead = open_ & ~lower
     itself = open_.diagonal()
-    if not itself[1:].any() and not ahead[1:].any():
+    if not itself[1:].any() and not ahead[1:].any() and _heard(S, c).diagonal()[1:].any():
         judged.add("mask-excludes-self", f"{where} no position gives itself any weight; position 0 has nothing to read")
         return
     if not ahead.any():
-        if not open_[lower].all():
-            t, j = (open_.logical_not() & lower).nonzero()[-1].tolist()
+        if (hidden := _heard(S, c) & lower & ~open_).any():
+            t, j = hidden.nonzero()[-1].tolist()
             judged.add("mask-hides-past", f"{where} position {t} gives position {j}, which is not later, no weight")
         else:
             _judge_fill(trace, lower, judged, where)
@@ -298,6 +301,12 @@ def _judge_mask(trace, P, S, c, open_, lower, finite, judged: Judged, where: str
     if band < T - 1 and torch.equal(open_, torch.ones_like(open_).tril(band)):
         judged.add("mask-sees-next", f"{seen}; each position reads {band} too many")
         return
+    for n in range(2, T):
+        outside = torch.ones_like(open_)
+        outside[:n, :n] = False
+        if torch.equal(ahead, outside & ~lower):
+            judged.add("mask-stale", f"{seen}; only the first {n} positions hide what is later")
+            return
     # What was done to the scores of later positions? Compare with the row's own, unmasked ones.
     score = P.clamp(min=1e-300).log()
     constant = torch.where(lower, score - c * S, 0.0).sum(-1, keepdim=True) / lower.sum(-1, keepdim=True)
@@ -311,6 +320,13 @@ def _judge_mask(trace, P, S, c, open_, lower, finite, judged: Judged, where: str
         judged.add("mask-soft", f"{seen}: {float(offset.mean()):.3g} is added to the scores of later positions")
     else:
         judged.add("mask-missing", seen)
+
+
+def _heard(S: Tensor, c: float) -> Tensor:
+    """(T, S): where a weight could be told from zero, in at least one head, if the position were not masked."""
+    lower = torch.ones_like(S[0], dtype=torch.bool).tril()
+    scores = torch.where(lower, c * S, -torch.inf)
+    return (c * S > scores.amax(-1, keepdim=True) - 50).any(0)
 
 
 def _judge_fill(trace: Trace, lower: Tensor, judged: Judged, where: str) -> None:

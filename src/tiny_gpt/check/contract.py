@@ -4,13 +4,12 @@ import warnings
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from .anatomy import same
+from .anatomy import layers_of, same
 from .subject import B, T, crash, outputs, said
-from .trace import Trace
+from .trace import Trace, recorded
 
 # --- Gradients --------------------------------------------------------------------------------------------------
 
@@ -19,6 +18,10 @@ def gradients(probes) -> None:
     """One backward pass: does it run, does every weight learn, do the rows of tokens that were not read?"""
     subject = probes.subject
     model = subject.loud(6, embedding=0.4).train()
+    frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
+    if frozen:
+        probes.found("parameters-missing", f"{frozen[0]} does not learn: requires_grad is False")
+    _tables_in_buffers(probes, model)
     V = subject.sizes["vocab_size"]
     ids = subject.ids % (V // 2)  # the other half of the vocabulary is never read
     loss = model(ids, ids.roll(1, 0))[1]
@@ -44,6 +47,15 @@ def gradients(probes) -> None:
             "gradient-missing", f"{len(idle)} of {len(named)} parameters get no gradient: {', '.join(idle[:4])}"
         )
     _tied(probes, model, named)
+
+
+def _tables_in_buffers(probes, model) -> None:
+    """A table of random numbers that is no parameter never learns. (A fixed function of the position may be one.)"""
+    N, C = (probes.subject.sizes[name] for name in ("block_size", "n_embd"))
+    one, other = (dict(probes.subject.build(salt).named_buffers()) for salt in (3, 4))
+    for name, buffer in one.items():
+        if buffer.numel() == N * C and buffer.size(-1) == C and not torch.equal(buffer, other[name]):
+            probes.found("parameters-missing", f"{name}, a table of random numbers for {N} positions, is no parameter")
 
 
 def _tied(probes, model, named) -> None:
@@ -90,8 +102,7 @@ def dropout(probes) -> None:
         return
     model.train()
     weights = list(model.parameters())
-    trace = Trace(B, T, [ids, subject.targets], weights)
-    with torch.random.fork_rng(devices=[]), torch.no_grad(), sdpa_kernel(SDPBackend.MATH), trace:
+    with torch.random.fork_rng(devices=[]), recorded(B, T, [ids, subject.targets], weights) as trace:
         torch.manual_seed(1)
         model(ids, subject.targets)
     draws = [draw for draw in trace.draws if draw.rate > 0]
@@ -109,12 +120,14 @@ def _places(probes, trace: Trace, draws) -> None:
     if probes.anatomy is None or not probes.anatomy.complete:
         return
     linear = {e.number: e for e in trace.events}
+    layers = layers_of(trace)
+    first = min((e.number for layer in layers for e in layer.attention.projections), default=0)
     seen = set()
     V = probes.subject.sizes["vocab_size"]
     for draw in draws:
         events = [linear[n] for n in draw.sources]
         kinds = {e.kind for e in events}
-        if not events:
+        if not events or max(draw.sources) < first:
             seen.add("embedding")
         elif (
             len(events) == 1
@@ -128,8 +141,8 @@ def _places(probes, trace: Trace, draws) -> None:
         ):
             seen.add("logits")
         elif kinds == {"pair"} and events[0].scores is None and draw.value.shape[-2:] == (T, T):
-            sums = draw.value.nan_to_num().sum(-1)
-            seen.add("weights" if bool((sums - 1).abs().max() < 1e-2) else "scores")
+            share = draw.value.nan_to_num()
+            seen.add("weights" if bool((share >= 0).all() and (share <= 1.001).all()) else "scores")
         elif len(events) > 1:
             seen.add("stream")
         else:
@@ -140,12 +153,10 @@ def _places(probes, trace: Trace, draws) -> None:
             probes.found("dropout-misplaced", f"dropout thins out {words}")
             return
     after = {int(place.split()[1]) for place in seen if place.startswith("after ")}
-    from .anatomy import layers_of
-
     missing = []
     if "embedding" not in seen:
         missing.append("the embeddings")
-    for number, layer in enumerate(layers_of(trace)):
+    for number, layer in enumerate(layers):
         inner = layer.attention
         own = {e.number for e in (*inner.mixes, inner.out) if e is not None}
         if not own & after and "weights" not in seen:

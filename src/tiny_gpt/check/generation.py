@@ -60,7 +60,7 @@ class Generation:
         subject = self.subject
         model = subject.loud(10, embedding=0.35)
         prompt = subject.tokens(3, 5, 13)
-        first = self._contract(model, prompt)
+        first = self._contract(model, prompt.clone())
         if first is None:
             return
         self._mode(prompt)
@@ -73,7 +73,7 @@ class Generation:
     def call(self, model: nn.Module, prompt: Tensor, n: int, seed: int = 1, **options) -> Tensor:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(1000 * self.subject.seed + seed)
-            return model.generate(prompt, n, **options)
+            return model.generate(prompt.clone(), n, **options)
 
     def _contract(self, model, prompt) -> Tensor | None:
         kept = prompt.clone()
@@ -102,7 +102,7 @@ class Generation:
             self.probes.found("generate-grad", f"{saved} tensors are kept for a backward pass while 4 tokens are drawn")
         if not torch.equal(prompt, kept) or prompt.shape != kept.shape:
             self.probes.found("generate-mutates-prompt", "the prompt is another one after generate than before")
-            prompt = prompt.set_(kept.clone()) if prompt.shape != kept.shape else prompt.copy_(kept)
+            return out if out.shape == (3, 9) else None
         if out.shape != (3, 9):
             said_ = (
                 f"5 tokens and max_new_tokens=4 give {out.size(1)} tokens, not 9"
@@ -134,7 +134,7 @@ class Generation:
 
     def _peaked(self) -> nn.Module:
         """A model so sure that drawing from it is choosing."""
-        return self.subject.loud(12, embedding=40.0)
+        return self.subject.loud(12, embedding=20.0, factor=4.5)
 
     def _step(self, model, text: Tensor) -> tuple[Tensor, float]:
         last = outputs(model, text)[:, -1, : self.V]
@@ -224,6 +224,9 @@ class Generation:
             return
         for temperature in (1.0, 2.0, 0.5):
             counts = self._frequencies(model, prompt, temperature=temperature)
+            if temperature == 1.0 and torch.equal(counts, self._frequencies(model, prompt, seed=2)):
+                self.probes.found("generate-not-random", f"after two seeds, {2 * DRAWS} draws are the same, one by one")
+                return
             right = (logits / temperature).softmax(-1)
             p = [chi_square_p(c, q) for c, q in zip(counts, right, strict=True)]
             if min(p) > ALPHA:
@@ -269,6 +272,9 @@ class Generation:
                     self.probes.found("generate-temperature", f"{said_}; they fit {name}")
                     return
         every = outputs(model, prompt, prompt)[..., : self.V].double()  # (2, T, V)
+        if fits((every.mean(1) / temperature).softmax(-1)):
+            self.probes.found("generate-wrong-position", "the draws fit the mean of all positions' logits")
+            return
         for position in range(every.size(1) - 1):
             if fits((every[:, position] / temperature).softmax(-1)):
                 self.probes.found(

@@ -30,6 +30,7 @@ def pairings(logits: Tensor, ids: Tensor, targets: Tensor) -> dict[str, tuple[st
         "the logits against the next id that was read": ("loss-on-inputs", logits[:, :-1], ids[:, 1:]),
         "probabilities where logits are expected": ("loss-after-softmax", logits.softmax(-1), targets),
         "log-probabilities of probabilities": ("loss-after-softmax", logits.softmax(-1).log_softmax(-1), targets),
+        "all but the token 0": ("loss-ignore-index", logits, targets.masked_fill(targets == 0, -1)),
         "the last position alone": ("loss-reduction", logits[:, -1:], targets[:, -1:]),
         "the first text alone": ("loss-reduction", logits[:1], targets[:1]),
         "logits (B, T, V) read as (B, V, T)": ("loss-layout", logits.reshape(B, V, T).mT, targets),
@@ -73,8 +74,13 @@ def reductions(losses: Tensor, counted: Tensor) -> dict[str, tuple[str | None, T
         "the mean of their squares": ("loss-reduction", losses.square().sum() / n),
     }
     if not counted.all():
-        made["their sum, divided by all positions, ignored ones too"] = ("loss-ignore-index", total / losses.numel())
+        made["their sum, divided by all positions, ignored ones too"] = ("loss-reduction", total / losses.numel())
     return made
+
+
+def plain_probability(logits: Tensor, targets: Tensor) -> float:
+    """Minus the mean probability of the targets: what is left when the logarithm is forgotten."""
+    return -float(logits.softmax(-1).gather(-1, targets[..., None]).mean())
 
 
 def explained(loss: float, logits: Tensor, ids: Tensor, targets: Tensor) -> tuple[str, str, tuple[str, ...]] | None:
@@ -108,6 +114,11 @@ def probe(probes) -> None:
     if own is None and probes.has("logits-are-probabilities"):
         own = explained(float(loss), logits.clamp(min=1e-30).log(), ids, targets) and None
         return
+    if own is None and abs(float(loss) - plain_probability(logits, targets)) < CLOSE:
+        probes.found(
+            "loss-after-softmax", f"the loss {float(loss):.4f} is minus the targets' probability: no logarithm"
+        )
+        return
     if own is None:
         right = float(each(logits, targets).mean())
         probes.found(
@@ -134,8 +145,14 @@ def _ignored(probes, model, logits: Tensor, name: str, how: str) -> None:
         return
     got = float(torch.as_tensor(got).double().mean())
     _, a, b = pairings(logits, subject.ids, targets)[name]
-    want = float(reductions(each(a, b), b != -1)[how][1])
-    if not abs(got - want) <= 5 * CLOSE * max(1.0, abs(want)):
+    made = reductions(each(a, b), b != -1)
+    want = float(made[how][1])
+    over_all = float(made["their sum, divided by all positions, ignored ones too"][1])
+    if how == "their mean" and abs(got - over_all) <= CLOSE * max(1.0, abs(over_all)):
+        probes.found(
+            "loss-reduction", f"targets of -1 add nothing to the sum, yet it is divided by all {b.numel()} positions"
+        )
+    elif not abs(got - want) <= 5 * CLOSE * max(1.0, abs(want)):
         probes.found(
             "loss-ignore-index",
             f"with {int(hidden.sum())} of {hidden.numel()} targets at -1 the loss is {got:.4f}; over the others it is {want:.4f}",

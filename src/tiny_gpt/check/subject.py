@@ -106,14 +106,17 @@ class Subject:
             torch.manual_seed(1000 * self.seed + salt)
             return self.Model(config)
 
-    def loud(self, salt: int = 0, embedding: float = 1.0, **changes: Any) -> nn.Module:
-        """A model in eval mode whose weights are drawn so large that every path is heard."""
+    def loud(self, salt: int = 0, embedding: float = 1.0, factor: float = 1.0, **changes: Any) -> nn.Module:
+        """A model in eval mode whose weights are drawn so large that every path is heard.
+
+        ``embedding`` is the standard deviation of the embeddings; ``factor`` makes all other matrices louder still.
+        """
         model = self.build(salt, **changes)
-        self.shout(model, salt, embedding, {**self.sizes, **changes})
+        self._shout(model, salt, embedding, factor, {**self.sizes, **changes})
         return model.eval()
 
-    def shout(self, model: nn.Module, salt: int = 0, embedding: float = 1.0, sizes: dict | None = None) -> None:
-        generator, sizes = self.generator(salt + 77), sizes or self.sizes
+    def _shout(self, model: nn.Module, salt: int, embedding: float, factor: float, sizes: dict) -> None:
+        generator = self.generator(salt + 77)
         C, V, N = sizes["n_embd"], sizes["vocab_size"], sizes["block_size"]
         with torch.no_grad():
             for p in model.parameters():
@@ -125,7 +128,7 @@ class Subject:
                 elif p.size(-1) == C and (p.size(-2) == N or p.size(-2) in padded(V)):
                     p.copy_(embedding * noise)
                 else:
-                    p.copy_(1.6 / math.sqrt(C if C in p.shape else min(p.shape)) * noise)
+                    p.copy_(factor * 1.6 / math.sqrt(C if C in p.shape else min(p.shape)) * noise)
 
 
 def outputs(model: nn.Module, ids: Tensor, targets: Tensor | None = None) -> Tensor:

@@ -10,10 +10,13 @@ Shapes: B texts, T positions, C width; a *row* is the pair (text, position), num
 
 import math
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -38,7 +41,7 @@ RANDOM = {
     "random_",
     "exponential_",
 }
-EMPTY = {
+EMPTY = {  # made like another tensor, but not of its numbers
     "zeros_like",
     "ones_like",
     "empty_like",
@@ -62,6 +65,7 @@ class Origin:
     rows: Tensor | None = None  # for each element its row b * T + t, or -1 if it has none
     columns: Tensor | None = None  # for each element of a linear map's output, the weight that made it
     event: "Event | None" = None
+    parents: frozenset = frozenset()  # numbers of the origins that it was computed from
 
 
 @dataclass(eq=False)
@@ -110,6 +114,7 @@ class Info:
     factor: float = 1.0
     sources: frozenset = frozenset()
     noise: bool = False  # drawn at random
+    origins: frozenset = frozenset()  # numbers of the origins whose elements these are
 
 
 @dataclass(eq=False)
@@ -119,6 +124,18 @@ class Draw:
     value: Tensor
     sources: frozenset
     rate: float  # the share of zeros
+
+
+@contextmanager
+def recorded(B: int, T: int, inputs: list[Tensor], weights: list[Tensor]) -> Iterator["Trace"]:
+    """Record what is computed in the block, with fused kernels opened into their steps."""
+    trace, fast = Trace(B, T, inputs, weights), torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), trace:
+            yield trace
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 @dataclass(eq=False)
@@ -166,14 +183,17 @@ class Trace(TorchDispatchMode):
         noise = name in RANDOM or (not data and any(i.noise for i in infos))
         weight = not data and any(i.weight for i in infos)
         sources = frozenset().union(*(i.sources for i in infos)) if infos and data else frozenset()
+        parents = frozenset().union(*(i.origins for i in infos)) if infos and data else frozenset()
         moved = self._moved(func, name, args, kwargs, tensors, infos, outs)
         for number, result in enumerate(outs):
             if moved is not None and number < len(moved) and moved[number].shape == result.shape:
                 index, factor = moved[number], self._factor(name, args, tensors, infos)
-                new = Info(index, data, weight, factor, sources, noise)
+                new = Info(index, data, weight, factor, sources, noise, parents)
             else:
                 origin = self._origin(result, name, data)
-                new = Info(self._indices(origin), data, weight, 1.0, sources, noise)
+                origin.parents = parents
+                here = frozenset({len(self.origins) - 1})
+                new = Info(self._indices(origin), data, weight, 1.0, sources, noise, here)
                 if number == 0 and before is not None and data:
                     self._product(name, tensors, infos, before, result, origin, new)
                 elif name in ("add", "add_", "sub", "sub_") and data:
@@ -206,7 +226,7 @@ class Trace(TorchDispatchMode):
 
     def _leaf(self, tensor: Tensor, data: bool, weight: bool) -> Info:
         origin = self._origin(tensor, "leaf", data)
-        new = Info(self._indices(origin), data, weight)
+        new = Info(self._indices(origin), data, weight, origins=frozenset({len(self.origins) - 1}))
         if weight:
             self.weight_bases[id(tensor)] = (origin.base, origin.base + max(1, tensor.numel()))
         return self._note(tensor, new)
@@ -225,6 +245,7 @@ class Trace(TorchDispatchMode):
             if other is not changed:
                 known.data |= new.data
                 known.sources |= new.sources
+                known.origins |= new.origins
 
     def _origin(self, tensor: Tensor, name: str, data: bool) -> Origin:
         base = self.bases[-1] + max(1, self.origins[-1].value.numel()) if self.origins else 0
@@ -407,6 +428,16 @@ class Trace(TorchDispatchMode):
                 result[here] = table[index[here] - origin.base]
         return result
 
+    def ancestors(self, numbers: frozenset) -> set[int]:
+        """These origins and all that they were computed from."""
+        found, todo = set(), list(numbers)
+        while todo:
+            number = todo.pop()
+            if number not in found:
+                found.add(number)
+                todo += self.origins[number].parents
+        return found
+
     def rows(self, index: Tensor) -> Tensor:
         """For each element its row b * T + t, or -1."""
         return self._gather(index, "rows")
@@ -442,6 +473,10 @@ class Trace(TorchDispatchMode):
             return values.view(self.B, self.T, -1)
         order = torch.sort(rows, stable=True).indices
         return values[order].view(self.B, self.T, -1)
+
+    def elements(self, event: Event) -> frozenset:
+        """Which elements of weights a linear map used (one of each column)."""
+        return frozenset(event.w_index[:, 0].flatten().tolist())
 
     def weight_of(self, event: Event) -> list[int]:
         """Which weights (numbers in ``weights`` and then ``strays``) a linear map used."""

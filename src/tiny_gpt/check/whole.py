@@ -2,14 +2,13 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import contract, generation, initial, losses
 from .anatomy import Anatomy, dissect
 from .report import Finding, Report
 from .settings import Settings
 from .subject import B, Stop, Subject, T, TookTooLong, crash, outputs, said
-from .trace import Trace
+from .trace import recorded
 
 
 def check_whole(subject: Subject) -> Report:
@@ -188,9 +187,8 @@ class Probes:
         for dtype in (torch.float64, torch.float32):
             model = subject.loud().to(dtype)
             weights = list(model.parameters())
-            trace = Trace(B, T, [subject.ids, subject.targets], weights)
             try:
-                with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), trace:
+                with recorded(B, T, [subject.ids, subject.targets], weights) as trace:
                     logits = model(subject.ids, subject.targets)[0]
             except Exception:
                 if dtype is torch.float32:
@@ -200,7 +198,7 @@ class Probes:
         with torch.no_grad():
             every = [*(w.detach() for w in weights), *(w.detach() for w in trace.strays)]
             anatomy = dissect(trace, logits.detach(), subject.ids, subject.sizes, every, len(weights))
-        self.anatomy, self.trace, self.names = anatomy, trace, [n for n, _ in model.named_parameters()]
+        self.anatomy, self.trace = anatomy, trace
         for finding in anatomy.judged.findings:
             self.add(finding)
         for note in anatomy.judged.notes:
@@ -296,9 +294,11 @@ def _close(a: Tensor, b: Tensor, scale: float) -> bool:
 
 
 # What else each cause shows. A finding whose cause is there too is folded under it.
-MIXING = {"future-leak", "batch-leak", "prefix-differs", "not-finite", "state-kept", "mask-stale", "mask-missing",
-          "generate-wrong-window", "generate-batch", "generate-wrong-position", "crashes", "mask-sees-next"}  # fmt: skip
-"""What may follow when numbers come from the wrong places."""
+MIXING = {  # what may follow when numbers come from the wrong places
+    "future-leak", "batch-leak", "prefix-differs", "not-finite", "state-kept", "mask-stale", "mask-missing", "dtype-nan",
+    "generate-wrong-window", "generate-batch", "generate-wrong-position", "generate-not-random", "crashes",
+    "mask-sees-next",
+}  # fmt: skip
 
 FOLLOWS = {
     **{id: {"future-leak", "prefix-differs"} for id in ("mask-missing", "mask-sees-next", "mask-reversed", "mask-soft",
@@ -306,16 +306,23 @@ FOLLOWS = {
     "mask-excludes-self": {"not-finite", "dtype-nan", "generate-not-random", "crashes", "future-leak", "prefix-differs"},
     "mask-reversed": {"future-leak", "prefix-differs", "not-finite", "dtype-nan"},
     "heads-split-mixed": MIXING, "heads-merge-mixed": MIXING, "softmax-axis": MIXING, "norm-axis": MIXING,
-    "batch-leak": {"future-leak", "prefix-differs", "not-finite", "generate-batch"},
-    "position-wrong-axis": {"batch-leak", "prefix-differs", "position-misplaced"},
-    "untied": {"init-default"}, "tied-by-copy": {"untied"},
-    "blocks-unregistered": {"gradient-missing", "state-dict-broken", "device-assumed", "dtype-nan", "init-default",
+    "batch-leak": {"future-leak", "prefix-differs", "not-finite", "generate-batch", "generate-not-random",
+                   "generate-wrong-window", "generate-wrong-position", "crashes", "mask-stale"},
+    "position-wrong-axis": {"batch-leak", "prefix-differs", "position-misplaced", "crashes", "mask-stale", "generate-batch",
+                            "generate-not-random", "generate-wrong-window", "gradient-missing"},
+    "untied": {"init-default", "state-dict-broken"}, "tied-by-copy": {"untied", "state-dict-broken"},
+    "norm-shared": {"gradient-missing"}, "heads-share-weights": {"gradient-missing"},
+    "blocks-shared": {"gradient-missing", "state-dict-broken"},
+    "generate-mutates-prompt": {"generate-length", "generate-temperature-zero"},
+    "blocks-unregistered": {"gradient-missing", "dropout-in-eval", "state-dict-broken", "device-assumed", "dtype-nan", "init-default",
                             "parameters-missing", "bias-ignored"},
     "blocks-skipped": {"gradient-missing"}, "branch-unused": {"gradient-missing"},
     "final-norm-missing": {"gradient-missing"}, "norm-missing": {"gradient-missing"},
     "position-missing": {"gradient-missing"}, "position-constant": {"gradient-missing"},
     "out-projection-missing": {"gradient-missing"},
-    "logits-are-probabilities": {"loss-after-softmax", "loss-wrong"},
+    "logits-are-probabilities": {"loss-after-softmax", "loss-wrong", "generate-not-random", "generate-temperature"},
+    "position-misplaced": {"position-missing", "prefix-differs", "generate-wrong-window"},
+    "parameters-missing": {"position-missing"},
     "dropout-in-eval": {"state-kept", "future-leak", "batch-leak", "prefix-differs", "generate-wrong-window"},
     "loss-detached": {"gradient-missing", "inplace-breaks-grad"},
     "returns-wrong": {"loss-detached"},
