@@ -326,7 +326,7 @@ FOLLOWS = {
     "dropout-in-eval": {"state-kept", "future-leak", "batch-leak", "prefix-differs", "generate-wrong-window"},
     "loss-detached": {"gradient-missing", "inplace-breaks-grad"},
     "returns-wrong": {"loss-detached"},
-    "device-assumed": set(), "mask-stale": {"prefix-differs", "generate-no-crop", "crashes"},
+    "device-assumed": set(), "mask-stale": {"prefix-differs", "future-leak", "generate-no-crop", "crashes"},
     "generate-length": {"generate-wrong-window"},
 }  # fmt: skip
 SYMPTOMS = ("future-leak", "prefix-differs", "batch-leak", "not-finite", "state-kept", "gradient-missing", "crashes")
