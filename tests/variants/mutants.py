@@ -322,14 +322,14 @@ GENERATION = (
     mutant("generate-grad", "head_list", "enabled", ("with torch.no_grad():", "with torch.enable_grad():")),
 )  # fmt: skip
 
-OPTIMISER_METHOD = '''\
+OPTIMISER_METHOD = """\
     def configure_optimizers(self, weight_decay, learning_rate, betas, device_type):
         matrices = [p for p in self.parameters() if p.dim() > 1]
         vectors = [p for p in self.parameters() if p.dim() <= 1]
         groups = [dict(params=matrices, weight_decay=weight_decay), dict(params=vectors, weight_decay=0.0)]
         return torch.optim.AdamW(groups, lr=learning_rate, betas=betas)
 
-    def generate('''
+    def generate("""
 
 
 def optimiser(*edit: Edit) -> Edit:
