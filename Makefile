@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint serve bench weights clinic clean
+.PHONY: help book test lint serve bench weights clinic mutation clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ weights: .venv/made ## train the model that the package carries again, from its 
 
 clinic: .venv/made ## train the clinic's patients again, from their seeds (minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -c "from tiny_gpt import clinic; clinic.make()"
+
+mutation: .venv/made-dev ## try the checker on every planted bug and every right variant, and keep the verdicts (minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutation.py
 
 clean: ## remove what was built, but not .venv
 	rm -rf _build build dist src/*.egg-info .pytest_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""The command ``tiny-gpt``: train a model, let it write. Its flags are the fields of the dataclasses."""
+"""The command ``tiny-gpt``: train a model, let it write, check a reader's own. Its flags are the fields of the dataclasses."""
 
 import argparse
 import contextlib
@@ -13,8 +13,10 @@ from typing import Annotated, Literal
 
 import torch
 import tyro
-from tyro.conf import OmitArgPrefixes, Suppress, subcommand
+from tyro.conf import OmitArgPrefixes, Positional, Suppress, subcommand
 
+from .check import explain
+from .check.file import check_file
 from .data import CharTokenizer, load_text, split
 from .model import GPTConfig
 from .sampling import stream_text
@@ -64,14 +66,30 @@ class Sample:
     """'auto' (cuda, else mps, else cpu) or a torch device."""
 
 
+@dataclass(frozen=True)
+class Check:
+    """Judge the GPT in a file of your own: causes, evidence, where to read, never the answer."""
+
+    file: Positional[Path | None] = None
+    """Your tiny_gpt.py."""
+    model: str | None = None
+    """The model's class; TinyGPT if not given."""
+    config: str | None = None
+    """The config's class; GPTConfig if not given."""
+    json: bool = False
+    """Print the report as JSON."""
+    explain: str | None = None
+    """Say what the id of a finding means, and check nothing."""
+
+
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line. Exit codes: 0, 2 for wrong input (one line on stderr says which), 130 after Ctrl-C."""
+    """Run the command line. Exit codes: 0, 1 if a check finds something, 2 for wrong input (one line on stderr says which), 130 after Ctrl-C."""
     args = list(sys.argv[1:] if args is None else args)
     if hasattr(sys.stdout, "reconfigure"):  # a terminal without a character shows its number instead of an error
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         command = _parse(args)
-        code = _train(command) if isinstance(command, Train) else _sample(command)
+        code = {Train: _train, Sample: _sample, Check: _check}[type(command)](command)
     except BrokenPipeError:  # whoever read the text has seen enough; python would complain at exit otherwise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -84,7 +102,7 @@ def main(args: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _parse(args: list[str]) -> Train | Sample:
+def _parse(args: list[str]) -> Train | Sample | Check:
     # The defaults of the other flags depend on these three, so they are looked at first.
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     first.add_argument("--preset", default="auto")
@@ -102,8 +120,12 @@ def _parse(args: list[str]) -> Train | Sample:
         preset = PRESETS.get(known.preset, PRESETS[auto])
         sizes, training = Sizes(**preset.model), preset.train
     default = Train(sizes=sizes, training=training)
-    commands = Annotated[Train, subcommand("train", default=default)] | Annotated[Sample, subcommand("sample")]
-    about = "Train a small GPT on characters, and let it write."
+    commands = (
+        Annotated[Train, subcommand("train", default=default)]
+        | Annotated[Sample, subcommand("sample")]
+        | Annotated[Check, subcommand("check")]
+    )
+    about = "Train a small GPT on characters, let it write, and check one that you wrote."
     box = io.StringIO()
     try:
         with contextlib.redirect_stderr(box):
@@ -143,6 +165,17 @@ def _train(command: Train) -> int:
     print(f"Lowest validation loss {loss:.4f} nats a character, at step {step}: {command.out / 'best.pt'}")
     print(f"Let it write: tiny-gpt sample --out {command.out}")
     return 0
+
+
+def _check(command: Check) -> int:
+    if command.explain is not None:
+        print(explain(command.explain))
+        return 0
+    if command.file is None:
+        raise ValueError("check needs a file: tiny-gpt check my_tiny_gpt.py")
+    report = check_file(command.file, command.model, command.config)
+    print(report.to_json() if command.json else report)
+    return 0 if report.passed else 1
 
 
 def _sample(command: Sample) -> int:

@@ -3,12 +3,23 @@
 ``CATALOGUE`` maps an id to its Bug. A planting is a few exact edits of ``model.py``, so that its diff can be read.
 """
 
+import json
+from pathlib import Path
+
 from . import architecture, attention, contract, generation
 from .planting import Bug, Planting
 
 CATALOGUE: dict[str, Bug] = {
     bug.id: bug for bug in (*attention.BUGS, *architecture.BUGS, *contract.BUGS, *generation.BUGS, *contract.GLOBAL)
 }
+
+# What the checker said to each planting, the variants' included, when `make mutation` last tried them all.
+VERDICTS = Path(__file__).parent / "verdicts.json"
+
+
+def verdicts() -> dict[str, list[str]]:
+    """Case name (``id-planting`` for the catalogue's own) to the ids that the checker found, the first one first."""
+    return json.loads(VERDICTS.read_text(encoding="utf-8"))["found"]
 
 
 def plant(id: str, planting: int = 0) -> tuple[type, type]:

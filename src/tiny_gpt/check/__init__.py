@@ -1,0 +1,34 @@
+"""The reader's checker: it takes what the reader wrote and says what holds and what does not, never the answer.
+
+``check(TinyGPT, GPTConfig)`` judges a whole model, ``check.head(Head)`` and its like a part of one. Each runs in a
+process of its own and returns a Report.
+"""
+
+from collections.abc import Callable
+
+from .causes import CAUSES, explain
+from .exercise import ExerciseReport, exercise
+from .report import Finding, Report
+from .sandbox import SECONDS, apart
+from .subject import Subject
+from .whole import check_whole
+
+__all__ = ["CAUSES", "ExerciseReport", "Finding", "Report", "check", "exercise", "explain"]
+
+
+def check(Model: type, Config: Callable | None = None, *, seconds: float = SECONDS) -> Report:
+    """Judge a whole GPT: ``Model(config)`` with forward(idx, targets=None) and generate(...).
+
+    ``Config`` takes the seven fields as keywords; if not given, the GPTConfig beside the model is used. Raises
+    ValueError if ``Model`` is not a class.
+    """
+    if not callable(Model):
+        raise ValueError(f"check needs the model's class, got {Model!r}: pass TinyGPT, not TinyGPT(config)")
+    if not isinstance(Model, type) and hasattr(Model, "forward"):
+        raise ValueError("check needs the model's class, got a model: pass TinyGPT, not TinyGPT(config)")
+    return apart(getattr(Model, "__name__", "model"), lambda: check_whole(Subject(Model, Config)), seconds)
+
+
+def _check_here(Model: type, Config: Callable | None = None, seed: int = 0, sizes: dict | None = None) -> Report:
+    """The same in this process, for tests of the checker itself: no protection, no time limit."""
+    return check_whole(Subject(Model, Config, seed, sizes))

@@ -1,0 +1,347 @@
+"""What a caller relies on: gradients, dropout, the config's limits, devices, precisions, checkpoints, the optimiser."""
+
+import warnings
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from .anatomy import layers_of, same
+from .subject import B, T, crash, outputs, said
+from .trace import Trace, recorded
+
+# --- Gradients --------------------------------------------------------------------------------------------------
+
+
+def gradients(probes) -> None:
+    """One backward pass: does it run, does every weight learn, do the rows of tokens that were not read?"""
+    subject = probes.subject
+    model = subject.loud(6, embedding=0.4).train()
+    frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
+    if frozen:
+        probes.found("parameters-missing", f"{frozen[0]} does not learn: requires_grad is False")
+    _tables_in_buffers(probes, model)
+    V = subject.sizes["vocab_size"]
+    ids = subject.ids % (V // 2)  # the other half of the vocabulary is never read
+    loss = model(ids, ids.roll(1, 0))[1]
+    if not isinstance(loss, Tensor):
+        return
+    if not loss.requires_grad:
+        probes.found("loss-detached", "loss.requires_grad is False")
+        return
+    try:
+        loss.mean().backward()
+    except RuntimeError as error:
+        id = "inplace-breaks-grad" if "inplace" in str(error) else None
+        probes.add(crash(error, "in the backward pass")) if id is None else probes.found(
+            id, said(error), crash(error, "").where
+        )
+        return
+    named = list(model.named_parameters())
+    idle = [name for name, p in named if p.requires_grad and (p.grad is None or not p.grad.nan_to_num(nan=1.0).any())]
+    if len(idle) == len(named):
+        probes.found("loss-detached", "no parameter gets a gradient")
+    elif idle:
+        probes.found(
+            "gradient-missing", f"{len(idle)} of {len(named)} parameters get no gradient: {', '.join(idle[:4])}"
+        )
+    _tied(probes, model, named)
+
+
+def _tables_in_buffers(probes, model) -> None:
+    """A table of random numbers that is no parameter never learns. (A fixed function of the position may be one.)"""
+    N, C = (probes.subject.sizes[name] for name in ("block_size", "n_embd"))
+    one, other = (dict(probes.subject.build(salt).named_buffers()) for salt in (3, 4))
+    for name, buffer in one.items():
+        if buffer.numel() == N * C and buffer.size(-1) == C and not torch.equal(buffer, other[name]):
+            probes.found("parameters-missing", f"{name}, a table of random numbers for {N} positions, is no parameter")
+
+
+def _tied(probes, model, named) -> None:
+    """The head's weights are the embedding's, by identity, or there are two."""
+    anatomy, trace = probes.anatomy, getattr(probes, "trace", None)
+    if anatomy is None or anatomy.head is None:
+        return
+    used = set(trace.weight_of(anatomy.head))
+    table = anatomy.roles.get("token embedding", set())
+    if not table or used & table or not used:
+        return
+    config = probes.subject.config()
+    if any(("tie" in name or "tying" in name) and not value for name, value in _fields(config).items()):
+        probes.note("the config says that the head is not tied: another design, not a mistake")
+        return
+    new = list(probes.subject.build(4).parameters())
+    a, b = (new[min(numbers)].detach() for numbers in (table, used) if min(numbers) < len(new))
+    names = [named[min(numbers)][0] for numbers in (table, used)]
+    V = probes.subject.sizes["vocab_size"]
+    extra = f"{names[0]} and {names[1]} are two parameters: {b.numel()} numbers more than a tied model has"
+    if a.shape == b.shape and torch.equal(a, b) or a.shape == b.t().shape and torch.equal(a, b.t()):
+        probes.found("tied-by-copy", f"{extra}; they start equal")
+    else:
+        probes.found("untied", f"{extra}; rows of tokens that were not read ({V - V // 2} of {V}) get no gradient")
+
+
+def _fields(config) -> dict:
+    return {name: getattr(config, name) for name in dir(config) if not name.startswith("_")}
+
+
+# --- Dropout ----------------------------------------------------------------------------------------------------
+
+
+def dropout(probes) -> None:
+    """Silent in eval, at work in training, and in its places."""
+    subject = probes.subject
+    model = subject.loud(7, dropout=0.5)
+    ids = subject.ids
+    a, b = outputs(model, ids, ids), outputs(model, ids, ids)
+    if a.isfinite().all() and not same(a, b, 1e-5):
+        probes.found(
+            "dropout-in-eval", f"in eval mode, two passes over the same ids differ by {float((a - b).abs().max()):.2g}"
+        )
+        return
+    model.train()
+    weights = list(model.parameters())
+    with torch.random.fork_rng(devices=[]), recorded(B, T, [ids, subject.targets], weights) as trace:
+        torch.manual_seed(1)
+        model(ids, subject.targets)
+    draws = [draw for draw in trace.draws if draw.rate > 0]
+    if not draws:
+        probes.found("dropout-missing", "with dropout=0.5 and in train mode nothing is set to zero")
+        return
+    model.eval()
+    _places(probes, trace, draws)
+    wrong = [draw.rate for draw in draws if draw.value.numel() > 300 and abs(draw.rate - 0.5) > 0.15]
+    if wrong:
+        probes.found("dropout-missing", f"with dropout=0.5 a share of {wrong[0]:.2f} is set to zero in one place")
+
+
+def _places(probes, trace: Trace, draws) -> None:
+    if probes.anatomy is None or not probes.anatomy.complete:
+        return
+    linear = {e.number: e for e in trace.events}
+    layers = layers_of(trace)
+    first = min((e.number for layer in layers for e in layer.attention.projections), default=0)
+    seen = set()
+    V = probes.subject.sizes["vocab_size"]
+    for draw in draws:
+        events = [linear[n] for n in draw.sources]
+        kinds = {e.kind for e in events}
+        if not events or max(draw.sources) < first:
+            seen.add("embedding")
+        elif (
+            len(events) == 1
+            and kinds == {"linear"}
+            and draw.value.size(-1) in (V, events[0].value.size(-1))
+            and (
+                events[0].w_index.size(-1) >= V
+                and draw.value.size(-1) == events[0].w_index.size(-1)
+                and events[0].number == max(linear)
+            )
+        ):
+            seen.add("logits")
+        elif kinds == {"pair"} and events[0].scores is None and draw.value.shape[-2:] == (T, T):
+            share = draw.value.nan_to_num()
+            seen.add("weights" if bool((share >= 0).all() and (share <= 1.001).all()) else "scores")
+        elif len(events) > 1:
+            seen.add("stream")
+        else:
+            seen.add(f"after {events[0].number}")
+    wrong = {"logits": "the logits", "scores": "the scores, before the softmax", "stream": "the stream itself"}
+    for place, words in wrong.items():
+        if place in seen:
+            probes.found("dropout-misplaced", f"dropout thins out {words}")
+            return
+    after = {int(place.split()[1]) for place in seen if place.startswith("after ")}
+    missing = []
+    if "embedding" not in seen:
+        missing.append("the embeddings")
+    for number, layer in enumerate(layers):
+        inner = layer.attention
+        own = {e.number for e in (*inner.mixes, inner.out) if e is not None}
+        if not own & after and "weights" not in seen:
+            missing.append(f"attention in block {number}")
+        if layer.ffn and not {e.number for pair in layer.ffn for e in pair} & after:
+            missing.append(f"the feed-forward network in block {number}")
+    if missing:
+        probes.found("dropout-missing", f"in train mode nothing is set to zero after {' and '.join(missing[:3])}")
+
+
+# --- Limits -----------------------------------------------------------------------------------------------------
+
+
+def limits(probes) -> None:
+    """Sizes that cannot work must be refused; bias must be followed."""
+    subject = probes.subject
+    V, C, H, N = (subject.sizes[name] for name in ("vocab_size", "n_embd", "n_head", "block_size"))
+    odd = C + 1 if (C + 1) % H else C + 2
+    if _runs(lambda: subject.build(1, n_embd=odd)(subject.ids, subject.ids)):
+        probes.found("heads-not-divisible", f"n_embd={odd} with n_head={H} is built and runs")
+    model = subject.loud(1)
+    long = subject.tokens(B, N + 1, 12)
+    if _runs(lambda: model(long, long)):
+        probes.found("context-unchecked", f"a text of {N + 1} tokens passes, though block_size is {N}")
+    _bias(probes)
+
+
+def _runs(attempt) -> bool:
+    try:
+        with torch.no_grad():
+            attempt()
+    except Exception:
+        return False
+    return True
+
+
+def _bias(probes) -> None:
+    subject, L = probes.subject, probes.subject.sizes["n_layer"]
+
+    def vectors(bias: bool) -> list[str]:
+        named = subject.build(2, bias=bias).named_parameters()
+        return [name for name, p in named if p.dim() < 2 or max(p.shape) == p.numel()]
+
+    try:
+        with_bias, without = vectors(True), vectors(False)
+    except (TypeError, AttributeError):
+        return
+    gains = 2 * L + 1
+    if probes.has(
+        "blocks-unregistered", "blocks-shared", "norm-shared", "norm-missing", "final-norm-missing", "head-bias"
+    ):
+        if with_bias and with_bias == without and len(without) > gains:
+            probes.found("bias-ignored", f"with bias=False there are still {len(without)} vectors, as with bias=True")
+        return
+    if len(without) > gains:
+        extra = [name for name in without if "bias" in name] or without[gains:]
+        probes.found("bias-ignored", f"with bias=False, {len(without) - gains} biases are left, {extra[0]} among them")
+    elif len(with_bias) <= len(without):
+        probes.found("bias-ignored", "with bias=True there is no bias")
+    elif len(with_bias) < 2 * gains + 4 * L:
+        missing = 2 * gains + 4 * L - len(with_bias)
+        if probes.anatomy is not None and probes.anatomy.complete:
+            silent = _without_bias(probes)
+            if silent:
+                probes.found("bias-ignored", f"with bias=True, {missing} biases are missing: {silent}")
+
+
+def _without_bias(probes) -> str:
+    """Which linear maps of the blocks have no bias, though the config asks for one."""
+    missing = []
+    for number, layer in enumerate(probes.anatomy.layers):
+        events = {"attention's output projection": layer.attention.out}
+        events |= {"the feed-forward network": e for pair in layer.ffn for e in pair if not e.bias}
+        missing += [f"that of {name} in block {number}" for name, e in events.items() if e is not None and not e.bias]
+    return ", ".join(missing[:2])
+
+
+# --- Devices and precisions -------------------------------------------------------------------------------------
+
+
+class _Mixed(TorchDispatchMode):
+    """Finds the first operation that has one foot on the CPU and one on the meta device."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = ""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        tensors = [a for a in tree_leaves((args, kwargs or {})) if isinstance(a, Tensor)]
+        meta = any(t.is_meta for t in tensors)
+        here = [t for t in tensors if not t.is_meta and t.dim() > 0]
+        free = name in ("_to_copy", "copy_") or (name.startswith("index") and tensors and tensors[0].is_meta)
+        if meta and here and not free and not self.found:
+            self.found = f"{name} meets a tensor {tuple(here[0].shape)} on the CPU and one on the model's device"
+            raise RuntimeError(self.found)
+        return func(*args, **(kwargs or {}))
+
+
+def device_and_dtype(probes) -> None:
+    """All on another device ('meta' needs no hardware); then in bfloat16 and float16."""
+    subject = probes.subject
+    watch = _Mixed()
+    where = ""
+    try:
+        model = subject.build(1).eval().to("meta")
+        ids = subject.ids.to("meta")
+        with torch.no_grad(), watch:
+            model(ids, ids)
+    except Exception as error:
+        where = crash(error, "").where
+    if watch.found and not probes.has("blocks-unregistered"):
+        probes.found("device-assumed", f"on another device, {watch.found}", where)
+    for dtype in (torch.bfloat16, torch.float16):
+        name = str(dtype).removeprefix("torch.")
+        model = subject.build(1).eval().to(dtype)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                logits = outputs(model, subject.ids, subject.targets)
+        except Exception as error:
+            if "not implemented for" not in str(error):
+                probes.found("dtype-nan", f"in {name} forward fails: {said(error)}", crash(error, "").where)
+            continue
+        if not logits.isfinite().all():
+            probes.found(
+                "dtype-nan", f"in {name}, {int((~logits.isfinite()).sum())} of {logits.numel()} logits are not finite"
+            )
+
+
+# --- Checkpoints ------------------------------------------------------------------------------------------------
+
+
+def state_dict(probes) -> None:
+    """Save a model, load it into another one: the same logits."""
+    subject = probes.subject
+    one, other = subject.loud(8), subject.build(9).eval()
+    ids = subject.ids
+    want = outputs(one, ids, ids)
+    saved = {name: value.clone() for name, value in one.state_dict().items() if isinstance(value, Tensor)}
+    try:
+        other.load_state_dict(saved)
+    except Exception as error:
+        probes.found("state-dict-broken", f"load_state_dict refuses what state_dict gave: {said(error)}")
+        return
+    got = outputs(other, ids, ids)
+    if want.isfinite().all() and not same(got, want, 1e-4):
+        probes.found("state-dict-broken", f"after loading, the logits differ by {float((got - want).abs().max()):.2g}")
+
+
+# --- The optimiser ----------------------------------------------------------------------------------------------
+
+
+def optimizer(probes) -> None:
+    """The groups of configure_optimizers(weight_decay, learning_rate, betas, device_type)."""
+    model = probes.subject.build(2)
+    judge_optimizer(probes, model, model.configure_optimizers(0.1, 1e-3, (0.9, 0.95), "cpu"))
+
+
+def judge_optimizer(probes, model, made) -> None:
+    """Decay on matrices and only there, each parameter once, AdamW with what was asked for."""
+    if not isinstance(made, torch.optim.Optimizer):
+        probes.found("optimizer-wrong", f"configure_optimizers returns a {type(made).__name__}, not an optimiser")
+        return
+    names = {id(p): name for name, p in model.named_parameters() if p.requires_grad}
+    given = [(p, group) for group in made.param_groups for p in group["params"]]
+    ids = [id(p) for p, _ in given]
+    left = [name for key, name in names.items() if key not in ids]
+    if left:
+        probes.found("parameters-missing", f"{len(left)} parameters are in no group, {left[0]} among them")
+    elif len(set(ids)) < len(ids):
+        probes.found("parameters-missing", f"{len(ids) - len(set(ids))} parameters are in the groups twice")
+    pulled = [p for p, group in given if p.dim() < 2 and group["weight_decay"] > 0]
+    if pulled:
+        name = names.get(id(pulled[0]), "one")
+        probes.found("decay-on-norms", f"{len(pulled)} tensors of one dimension decay, {name} among them")
+    free = [p for p, group in given if p.dim() >= 2 and group["weight_decay"] != 0.1]
+    if free:
+        name = names.get(id(free[0]), "one")
+        decays = sorted({group["weight_decay"] for p, group in given if p.dim() >= 2})
+        probes.found(
+            "decay-missing", f"{name} and {len(free) - 1} more matrices decay with {decays[0]}, where 0.1 was asked for"
+        )
+    group = made.param_groups[0]
+    if abs(group["lr"] - 1e-3) > 1e-9 or tuple(group.get("betas", ())) != (0.9, 0.95):
+        probes.found(
+            "optimizer-wrong", f"learning rate {group['lr']} and betas {group.get('betas')} for 0.001 and (0.9, 0.95)"
+        )

@@ -1,0 +1,88 @@
+"""A reader's file: read in the child process, its classes found."""
+
+import dataclasses
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from torch import nn
+
+from .report import Finding, Report
+from .sandbox import SECONDS, apart
+from .settings import Settings
+from .subject import Subject, crash
+from .whole import check_whole
+
+
+def check_file(path: Path, model: str | None = None, config: str | None = None, seconds: float = SECONDS) -> Report:
+    """Judge the model in a file. ``model`` and ``config`` name its classes; if not given they are looked for.
+
+    Raises ValueError if there is no such file or no such class in it.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}: give the path of your tiny_gpt.py")
+    return apart(path.name, lambda: _check(path, model, config), seconds)
+
+
+def _check(path: Path, model: str | None, config: str | None) -> Report:
+    settings = Settings()
+    report = Report(path.name)
+    try:
+        module = _load(path)
+    except (Exception, SystemExit) as error:
+        where = crash(error, "").where
+        if isinstance(error, SyntaxError):
+            where = f"{Path(error.filename or path).name}, line {error.lineno}: {(error.text or '').strip()}"
+        report.findings.append(Finding("crashes", f"while the file was read: {type(error).__name__}: {error}", where))
+        return report
+    changes = settings.changes()
+    settings.restore()
+    Model = _named(module, model, path) if model else _model_in(module, path)
+    Config = _named(module, config, path) if config else _config_in(module)
+    report = check_whole(Subject(Model, Config))
+    report.name = f"{path.name}, {Model.__name__}"
+    if changes:
+        report.findings.append(Finding("global-state", f"reading the file changes the {changes[0]}"))
+    return report
+
+
+def _load(path: Path) -> ModuleType:
+    sys.path.insert(0, str(path.parent.resolve()))
+    name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"readers_{abs(hash(path))}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _named(module: ModuleType, name: str, path: Path):
+    if not hasattr(module, name):
+        classes = [n for n, thing in vars(module).items() if inspect.isclass(thing)]
+        raise ValueError(f"{path} has no {name}; its classes are {', '.join(classes) or 'none'}")
+    return getattr(module, name)
+
+
+def _model_in(module: ModuleType, path: Path) -> type:
+    own = {n: c for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, nn.Module)}
+    for name in ("TinyGPT", "GPT", "MyTinyGPT", "MyGPT"):
+        if name in own:
+            return own[name]
+    whole = [c for c in own.values() if c.__module__ == module.__name__ and hasattr(c, "generate")]
+    if len(whole) != 1:
+        raise ValueError(f"{path} has no class TinyGPT: name yours with --model; found {', '.join(own) or 'none'}")
+    return whole[0]
+
+
+def _config_in(module: ModuleType) -> Callable | None:
+    for name in ("GPTConfig", "TinyGPTConfig", "Config"):
+        if hasattr(module, name):
+            return getattr(module, name)
+    for thing in vars(module).values():
+        if dataclasses.is_dataclass(thing) and any(f.name == "vocab_size" for f in dataclasses.fields(thing)):
+            return thing
+    return None

@@ -1,0 +1,350 @@
+"""Text from the model: its length, its window, and the distribution of what is drawn, tested as a distribution."""
+
+import inspect
+import math
+
+import torch
+from torch import Tensor, nn
+
+from .subject import crash, outputs, said
+
+DRAWS = 3000
+ALPHA = 1e-7  # a right model is accused once in ten million; the draws are the same each time
+
+
+def written(Model: type) -> bool:
+    """Is there a generate with a body?"""
+    method = getattr(Model, "generate", None)
+    if method is None:
+        return False
+    try:
+        source = inspect.getsource(method)
+    except (OSError, TypeError):
+        return True
+    return "raise NotImplementedError" not in source
+
+
+def chi_square_p(counts: Tensor, p: Tensor) -> float:
+    """The probability of counts as unlikely as these under p, by the chi-square test; rare cells are pooled."""
+    expected = p.double() * counts.sum()
+    if counts[expected < 1e-6 * counts.sum().clamp(min=1) * 1e-3].sum() > 0:
+        return 0.0
+    order = expected.argsort()
+    expected, counts = expected[order], counts[order].double()
+    groups, total, seen = [], 0.0, 0.0
+    for e, c in zip(expected.tolist(), counts.tolist(), strict=True):
+        total, seen = total + e, seen + c
+        if total >= 8:
+            groups.append((total, seen))
+            total = seen = 0.0
+    if (total or seen) and groups:
+        groups[-1] = (groups[-1][0] + total, groups[-1][1] + seen)
+    if len(groups) < 2:
+        return 1.0 if not groups or abs(groups[0][1] - groups[0][0]) < 1 else 0.0
+    statistic = sum((c - e) ** 2 / e for e, c in groups)
+    df = torch.tensor((len(groups) - 1) / 2, dtype=torch.float64)
+    return float(torch.special.gammaincc(df, torch.tensor(statistic / 2, dtype=torch.float64)))
+
+
+def probe(probes) -> None:
+    """All of generate, from the loudest property to the finest."""
+    Generation(probes).run()
+
+
+class Generation:
+    def __init__(self, probes):
+        self.probes, self.subject = probes, probes.subject
+        self.V, self.N = (self.subject.sizes[name] for name in ("vocab_size", "block_size"))
+
+    def run(self) -> None:
+        subject = self.subject
+        model = subject.loud(10, embedding=0.35)
+        prompt = subject.tokens(3, 5, 13)
+        first = self._contract(model, prompt.clone())
+        if first is None:
+            return
+        self._mode(prompt)
+        self._greedy()
+        self._draws(model)
+        self._knobs(model, prompt)
+
+    # --- What comes back ------------------------------------------------------------------------------------
+
+    def call(self, model: nn.Module, prompt: Tensor, n: int, seed: int = 1, **options) -> Tensor:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(1000 * self.subject.seed + seed)
+            return model.generate(prompt.clone(), n, **options)
+
+    def _contract(self, model, prompt) -> Tensor | None:
+        kept = prompt.clone()
+        saved = 0
+
+        def pack(tensor):
+            nonlocal saved
+            saved += 1
+            return tensor
+
+        with (
+            torch.random.fork_rng(devices=[]),
+            torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t),
+            torch.enable_grad(),
+        ):
+            torch.manual_seed(1)
+            out = model.generate(prompt, 4)
+            enabled = torch.is_grad_enabled()
+        if out is None:
+            self.probes.report.unwritten.append("generate")
+            return None
+        if not isinstance(out, Tensor) or out.dim() != 2:
+            self.probes.found("generate-length", f"generate returns {type(out).__name__}, not ids of shape (3, 9)")
+            return None
+        if saved and enabled:
+            self.probes.found("generate-grad", f"{saved} tensors are kept for a backward pass while 4 tokens are drawn")
+        if not torch.equal(prompt, kept) or prompt.shape != kept.shape:
+            self.probes.found("generate-mutates-prompt", "the prompt is another one after generate than before")
+            return out if out.shape == (3, 9) else None
+        if out.shape != (3, 9):
+            said_ = (
+                f"5 tokens and max_new_tokens=4 give {out.size(1)} tokens, not 9"
+                if len(out) == 3
+                else f"shape {tuple(out.shape)}"
+            )
+            self.probes.found("generate-length", said_)
+            return None
+        if not torch.equal(out[:, :5], kept):
+            self.probes.found("generate-length", "what comes back does not begin with the prompt")
+            return None
+        if out.is_floating_point() or int(out.max()) >= self.V or int(out.min()) < 0:
+            self.probes.found("generate-length", "what comes back are not ids of the vocabulary")
+            return None
+        return out
+
+    def _mode(self, prompt) -> None:
+        for training in (True, False):
+            model = self.subject.loud(11).train(training)
+            before = [m.training for m in model.modules()]
+            self.call(model, prompt, 2)
+            if [m.training for m in model.modules()] != before:
+                names = ("eval", "train")
+                self.probes.found(
+                    "generate-mode", f"called in {names[training]} mode, it leaves {names[not training]} mode"
+                )
+
+    # --- Which token, when there is only one to choose --------------------------------------------------------
+
+    def _peaked(self) -> nn.Module:
+        """A model so sure that drawing from it is choosing."""
+        return self.subject.loud(12, embedding=20.0, factor=4.5)
+
+    def _step(self, model, text: Tensor) -> tuple[Tensor, float]:
+        last = outputs(model, text)[:, -1, : self.V]
+        top = last.double().topk(2, dim=-1).values
+        return last.argmax(-1), float((top[:, 0] - top[:, 1]).min())
+
+    def _greedy(self) -> None:
+        model, N = self._peaked(), self.N
+        prompt = self.subject.tokens(3, 7, 14)
+        steps = N + 4
+        try:
+            out = self.call(model, prompt, steps)
+        except (Exception, SystemExit) as error:
+            self.probes.found(
+                "generate-no-crop", f"beyond {N} tokens generate fails: {said(error)}", crash(error, "").where
+            )
+            return
+        if out.shape != (3, 7 + steps):
+            id = "generate-no-crop" if out.size(1) <= N + 1 else "generate-length"
+            self.probes.found(id, f"{steps} new tokens were asked for and {out.size(1) - 7} came")
+            return
+        for t in range(7, 7 + steps):
+            window = out[:, max(0, t - N) : t]
+            want, gap = self._step(model, window)
+            if not gap > 12:  # not sure enough here to say anything
+                continue
+            if not torch.equal(out[:, t], want):
+                self._explain(model, out, t, want)
+                return
+
+    def _explain(self, model, out: Tensor, t: int, want: Tensor) -> None:
+        N = self.N
+        text = out[:, :t]
+        got = out[:, t]
+        window = text[:, -N:]
+        seen = f"at step {t - 6} the most probable tokens are {want.tolist()}, drawn were {got.tolist()}"
+        if t <= N:
+            logits = outputs(model, window, window)
+            rows = logits[..., : self.V].argmax(-1)  # (B, T)
+            for position in range(rows.size(1) - 1):
+                if torch.equal(rows[:, position], got):
+                    self.probes.found("generate-wrong-position", f"{seen}: those of position {position} of {t}")
+                    return
+            if len(set(got.tolist())) == 1 and len(set(want.tolist())) > 1 and int(got[0]) == int(want[0]):
+                self.probes.found("generate-batch", f"{seen}: text 0's for all")
+                return
+            alone = torch.stack([self._step(model, row[None])[0][0] for row in window])
+            if not torch.equal(alone, want):
+                return  # the rows of a batch disturb each other in forward already
+            if any(int(x) == int(y) for x, y in zip(got, want, strict=True)):
+                self.probes.found("generate-batch", seen)
+                return
+            # Something drawn otherwise: the tests of the distribution say what.
+            self.unsure = seen
+            return
+        for name, part in self._windows(text).items():
+            try:
+                if torch.equal(self._step(model, part)[0], got):
+                    self.probes.found("generate-wrong-window", f"{seen}: those after {name}")
+                    return
+            except Exception:
+                continue
+        self.probes.found("generate-wrong-window", f"beyond the context, {seen}")
+
+    def _windows(self, text: Tensor) -> dict[str, Tensor]:
+        N = self.N
+        return {
+            f"the first {N} tokens": text[:, :N], f"the last {N - 1}": text[:, -(N - 1) :], "the last one": text[:, -1:],
+            f"the {N} before the last": text[:, -N - 1 : -1], f"the last {N // 2}": text[:, -(N // 2) :],
+        }  # fmt: skip
+
+    # --- Which distribution -----------------------------------------------------------------------------------
+
+    def _frequencies(self, model, prompt: Tensor, **options) -> Tensor:
+        """How often each token follows, for each prompt: (P, V)."""
+        many = prompt.repeat_interleave(DRAWS, 0)  # (P * DRAWS, T)
+        out = self.call(model, many, 1, **options)[:, -1]
+        counts = torch.zeros(len(prompt), self.V)
+        for n in range(len(prompt)):
+            counts[n] = torch.bincount(out[n * DRAWS : (n + 1) * DRAWS], minlength=self.V)[: self.V]
+        return counts
+
+    def _draws(self, model) -> None:
+        prompt = self.subject.tokens(2, 6, 15)
+        logits = outputs(model, prompt)[:, -1, : self.V].double()  # (2, V)
+        if not logits.isfinite().all():
+            return
+        for temperature in (1.0, 2.0, 0.5):
+            counts = self._frequencies(model, prompt, temperature=temperature)
+            if temperature == 1.0 and torch.equal(counts, self._frequencies(model, prompt, seed=2)):
+                self.probes.found("generate-not-random", f"after two seeds, {2 * DRAWS} draws are the same, one by one")
+                return
+            right = (logits / temperature).softmax(-1)
+            p = [chi_square_p(c, q) for c, q in zip(counts, right, strict=True)]
+            if min(p) > ALPHA:
+                continue
+            self._name(model, prompt, logits, counts, temperature, p)
+            return
+
+    def _name(self, model, prompt, logits, counts, temperature, p) -> None:
+        def fits(distribution: Tensor) -> bool:
+            return all(chi_square_p(c, q) > ALPHA for c, q in zip(counts, distribution, strict=True))
+
+        if (counts > 0).sum(-1).max() == 1:
+            chosen = counts.argmax(-1)
+            if torch.equal(chosen, logits.argmax(-1)):
+                self.probes.found(
+                    "generate-not-random", f"{DRAWS} continuations of a prompt all begin with its most probable token"
+                )
+            elif len(set(chosen.tolist())) == 1:
+                self.probes.found("generate-batch", f"{2 * DRAWS} texts of two prompts all get the same token")
+            else:
+                self.probes.found(
+                    "generate-not-random", f"{DRAWS} continuations of a prompt all begin with the same token"
+                )
+            return
+        if p[0] > ALPHA and fits((logits / temperature).softmax(-1)[:1].expand(2, -1)):
+            self.probes.found(
+                "generate-batch", "the second prompt's tokens are drawn from the first one's distribution"
+            )
+            return
+        said_ = f"with temperature {temperature} and {DRAWS} draws, the frequencies do not fit softmax(logits / {temperature})"
+        others = {
+            "logits times the temperature": (logits * temperature).softmax(-1),
+            "the logits, whatever the temperature": logits.softmax(-1),
+            "probabilities divided by the temperature before another softmax": (
+                logits.softmax(-1) / temperature
+            ).softmax(-1),
+            "the logits divided by the temperature's square": (logits / temperature**2).softmax(-1),
+            "the logits divided by the temperature's root": (logits / math.sqrt(temperature)).softmax(-1),
+        }
+        if temperature != 1.0:
+            for name, other in others.items():
+                if fits(other):
+                    self.probes.found("generate-temperature", f"{said_}; they fit {name}")
+                    return
+        every = outputs(model, prompt, prompt)[..., : self.V].double()  # (2, T, V)
+        if fits((every.mean(1) / temperature).softmax(-1)):
+            self.probes.found("generate-wrong-position", "the draws fit the mean of all positions' logits")
+            return
+        for position in range(every.size(1) - 1):
+            if fits((every[:, position] / temperature).softmax(-1)):
+                self.probes.found(
+                    "generate-wrong-position", f"the draws fit position {position}'s logits, not the last one's"
+                )
+                return
+        if temperature != 1.0:
+            self.probes.found("generate-temperature", said_)
+        else:
+            uniform = fits(torch.full_like(logits, 1 / self.V))
+            what = "; each token comes equally often" if uniform else ""
+            self.probes.found("generate-not-random", said_ + what)
+
+    def _knobs(self, model, prompt) -> None:
+        """top_k and temperature at their ends."""
+        logits = outputs(model, prompt[:2])[:, -1, : self.V].double()
+        if not logits.isfinite().all():
+            return
+        self._top_k(model, prompt[:2], logits)
+        try:
+            self.call(model, prompt, 2, top_k=self.V + 10)
+        except (Exception, SystemExit) as error:
+            self.probes.found(
+                "generate-top-k-overflow", f"top_k={self.V + 10} of {self.V}: {said(error)}", crash(error, "").where
+            )
+        try:
+            out = self.call(model, prompt[:2].repeat_interleave(20, 0), 1, temperature=0.0)[:, -1]
+        except ValueError as error:
+            if "temperature" not in str(error).lower():
+                self.probes.found("generate-temperature-zero", f"temperature=0: {said(error)}", crash(error, "").where)
+        except (Exception, SystemExit) as error:
+            self.probes.found("generate-temperature-zero", f"temperature=0: {said(error)}", crash(error, "").where)
+        else:
+            want = logits.argmax(-1).repeat_interleave(20)
+            right = int((out == want).sum())
+            if right < len(want) and not self.probes.has(
+                "generate-batch", "generate-wrong-position", "generate-not-random"
+            ):
+                self.probes.found(
+                    "generate-temperature-zero",
+                    f"with temperature=0 only {right} of {len(want)} tokens are the most probable",
+                )
+
+    def _top_k(self, model, prompt, logits) -> None:
+        if self.probes.has("generate-not-random", "generate-batch", "generate-wrong-position"):
+            return
+        order = logits.argsort(-1, descending=True)
+        for k, temperature in ((1, 1.0), (5, 1.0), (5, 2.0)):
+            try:
+                counts = self._frequencies(model, prompt, top_k=k, temperature=temperature)
+            except (Exception, SystemExit) as error:
+                self.probes.found("generate-top-k", f"top_k={k}: {said(error)}", crash(error, "").where)
+                return
+            kept = (counts > 0).sum(-1)
+            best = [set(order[n, :k].tolist()) for n in range(2)]
+            drawn = [set(counts[n].nonzero().flatten().tolist()) for n in range(2)]
+            outside = sum(len(d - b) for d, b in zip(drawn, best, strict=True))
+            if outside:
+                self.probes.found(
+                    "generate-top-k",
+                    f"with top_k={k}, {int(kept.max())} different tokens come, {outside} of them not among the best {k}",
+                )
+                return
+            limited = torch.full_like(logits, -math.inf).scatter(1, order[:, :k], logits.gather(1, order[:, :k]))
+            p = [chi_square_p(c, (row / temperature).softmax(-1)) for c, row in zip(counts, limited, strict=True)]
+            if min(p) < ALPHA and not self.probes.has("generate-temperature"):
+                few = (
+                    f"only {int(kept.min())} different tokens come"
+                    if kept.min() < k
+                    else "they do not come as often as they should"
+                )
+                self.probes.found("generate-top-k", f"with top_k={k}, {few}")
+                return

@@ -1,0 +1,57 @@
+"""PyTorch's global settings: noted, compared, put back."""
+
+import random
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def _now() -> dict[str, Any]:
+    return {
+        "default dtype": torch.get_default_dtype(),
+        "default device": torch.get_default_device(),
+        "number of threads": torch.get_num_threads(),
+        "gradient mode": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "anomaly detection": torch.is_anomaly_enabled(),
+        "matmul precision": torch.get_float32_matmul_precision(),
+        "warning filters": list(warnings.filters),
+    }
+
+
+@dataclass
+class Settings:
+    """The settings as they were when this was made, random states included."""
+
+    values: dict[str, Any] = field(default_factory=_now)
+    states: tuple = field(default_factory=lambda: (torch.get_rng_state(), random.getstate(), np.random.get_state()))
+
+    def changes(self) -> list[str]:
+        """What has been changed since, in words."""
+        now = _now()
+        quiet = ("warning filters",)
+        return [
+            f"{name}: {now[name]} in place of {old}" if name not in quiet else f"{name} were changed"
+            for name, old in self.values.items()
+            if now[name] != old
+        ]
+
+    def restore(self) -> None:
+        """Put back settings and random states."""
+        old = self.values
+        torch.set_default_dtype(old["default dtype"])
+        if torch.get_default_device() != old["default device"]:
+            torch.set_default_device(old["default device"])
+        torch.set_num_threads(old["number of threads"])
+        torch.set_grad_enabled(old["gradient mode"])
+        torch.use_deterministic_algorithms(old["deterministic algorithms"])
+        torch.autograd.set_detect_anomaly(old["anomaly detection"])
+        torch.set_float32_matmul_precision(old["matmul precision"])
+        warnings.filters[:] = old["warning filters"]
+        torch.set_rng_state(self.states[0])
+        random.setstate(self.states[1])
+        np.random.set_state(self.states[2])

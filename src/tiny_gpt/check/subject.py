@@ -1,0 +1,138 @@
+"""What is checked: the reader's classes, built at any size, with loud weights, and their errors caught and located."""
+
+import dataclasses
+import inspect
+import math
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .report import Finding
+
+# All different, so that no wrong axis fits by accident.
+SIZES = {"vocab_size": 37, "block_size": 16, "n_layer": 2, "n_head": 4, "n_embd": 24, "dropout": 0.0, "bias": True}
+B, T = 3, 11
+
+
+def padded(V: int) -> set[int]:
+    """The numbers of rows that a vocabulary of V may be given: V, or rounded up to a power of two."""
+    return {-(-V // step) * step for step in (1, 8, 16, 32, 64, 128)}
+
+
+class TookTooLong(BaseException):
+    """Raised in the reader's code when its time is up."""
+
+
+class Stop(Exception):
+    """What remains cannot be checked; ``finding`` says why, or is None if the code is not written yet."""
+
+    def __init__(self, finding: Finding | None):
+        super().__init__(finding.id if finding else "not written yet")
+        self.finding = finding
+
+
+def located(error: BaseException) -> str:
+    """The innermost line of the reader's own code in an error's traceback."""
+    here = __file__.rsplit("/", 1)[0]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(here)]
+    own = [f for f in frames if not _library(f.filename)]
+    if not own:
+        return ""
+    last = own[-1]
+    return f"{last.filename.rsplit('/', 1)[-1]}, line {last.lineno}, in {last.name}: {(last.line or '').strip()}"
+
+
+def _library(path: str) -> bool:
+    return path.startswith((sysconfig.get_path("stdlib"), "<frozen")) or "site-packages" in path
+
+
+def said(error: BaseException) -> str:
+    """An error in one short line."""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words[:200]}" if words else type(error).__name__
+
+
+def crash(error: BaseException, doing: str) -> Finding:
+    """The finding for an error in the reader's code."""
+    if isinstance(error, TookTooLong):
+        return Finding("does-not-end", f"{doing}: no end after {error} seconds", located(error))
+    if isinstance(error, SystemExit):
+        return Finding("crashes", f"{doing}, the code ends the whole program (SystemExit)", located(error))
+    return Finding("crashes", f"{doing}: {said(error)}", located(error))
+
+
+class Subject:
+    """The reader's model class with its config class, or with a plain namespace where there is none."""
+
+    def __init__(self, Model: type, Config: Callable | None = None, seed: int = 0, sizes: dict | None = None):
+        self.Model, self.Config = Model, Config or self._config_of(Model)
+        self.seed = seed
+        self.sizes = {**SIZES, **(sizes or {})}
+        self.ids = self.tokens(B, T, 1)  # (B, T)
+        self.targets = self.tokens(B, T, 2)  # (B, T)
+
+    @staticmethod
+    def _config_of(Model: type) -> Callable:
+        """GPTConfig beside the model, if there is one."""
+        module = sys.modules.get(Model.__module__)
+        found = getattr(module, "GPTConfig", None)
+        if found is not None:
+            return found
+        notes = getattr(Model.__init__, "__annotations__", {})
+        for note in notes.values():
+            if inspect.isclass(note) and dataclasses.is_dataclass(note):
+                return note
+        return SimpleNamespace
+
+    def generator(self, salt: int) -> torch.Generator:
+        return torch.Generator().manual_seed(1000 * self.seed + salt)
+
+    def tokens(self, rows: int, length: int, salt: int) -> Tensor:
+        return torch.randint(self.sizes["vocab_size"], (rows, length), generator=self.generator(salt))
+
+    def config(self, **changes: Any):
+        return self.Config(**{**self.sizes, **changes})
+
+    def build(self, salt: int = 0, **changes: Any) -> nn.Module:
+        """A new model as the reader's constructor makes it."""
+        config = self.config(**changes)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1000 * self.seed + salt)
+            return self.Model(config)
+
+    def loud(self, salt: int = 0, embedding: float = 1.0, factor: float = 1.0, **changes: Any) -> nn.Module:
+        """A model in eval mode whose weights are drawn so large that every path is heard.
+
+        ``embedding`` is the standard deviation of the embeddings; ``factor`` makes all other matrices louder still.
+        """
+        model = self.build(salt, **changes)
+        self._shout(model, salt, embedding, factor, {**self.sizes, **changes})
+        return model.eval()
+
+    def _shout(self, model: nn.Module, salt: int, embedding: float, factor: float, sizes: dict) -> None:
+        generator = self.generator(salt + 77)
+        C, V, N = sizes["n_embd"], sizes["vocab_size"], sizes["block_size"]
+        with torch.no_grad():
+            for p in model.parameters():
+                if not p.is_floating_point():
+                    continue
+                noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
+                if p.dim() < 2 or max(p.shape) == p.numel():
+                    p += (0.3 * noise).to(p.dtype)
+                elif p.size(-1) == C and (p.size(-2) == N or p.size(-2) in padded(V)):
+                    p.copy_(embedding * noise)
+                else:
+                    p.copy_(factor * 1.6 / math.sqrt(C if C in p.shape else min(p.shape)) * noise)
+
+
+def outputs(model: nn.Module, ids: Tensor, targets: Tensor | None = None) -> Tensor:
+    """The model's logits alone, without a graph."""
+    with torch.no_grad():
+        result = model(ids) if targets is None else model(ids, targets)
+    return result[0] if isinstance(result, tuple | list) else result
