@@ -208,7 +208,9 @@ def layers_of(trace: Trace) -> list[Layer]:
         numbers = {mix.number for mix in mixes}
         outs = [e for e in trace.events if e.kind == "linear" and e.sources and e.sources <= numbers]
         outs = [e for e in outs if _only_moved(trace, e, mixes)]
-        if not outs:  # in tiles, say: something is done to the sum before it is projected
+        if not outs and any(
+            not _square(trace, mix) for mix in mixes
+        ):  # in tiles, say: something is done to the sum before it is projected
             later = [e for e in trace.events if e.kind == "linear" and closed.projections_of(trace, e)]
             mine = [e for e in later if {p.number for p in closed.projections_of(trace, e)} == set(projections)]
             outs = mine[:1]
@@ -230,6 +232,10 @@ def layers_of(trace: Trace) -> list[Layer]:
         if layers:
             layers[starts[-1] if starts else 0].ffn.append((before[0], event))
     return layers
+
+
+def _square(trace: Trace, mix: Event) -> bool:
+    return operands(mix).P.shape[-2:] == (trace.T, trace.T)
 
 
 def _start(layer: Layer) -> int:

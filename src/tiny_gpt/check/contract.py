@@ -224,8 +224,12 @@ def _bias(probes) -> None:
     in_linears, in_norms = L * 9 * C, (2 * L + 1) * C
     if more == 0:
         probes.found("bias-ignored", "the model has as many parameters with bias=False as with bias=True")
-    elif more == in_linears + in_norms or not _usual(probes):
+    elif more == in_linears + in_norms:
         return
+    elif not _usual(probes):
+        left = sum(p.dim() < 2 for p in subject.build(2, bias=False).parameters())
+        if left > 2 * L + 1 and not probes.has("head-bias"):
+            probes.found("bias-ignored", f"with bias=False, {left} vectors are left; the norms' gains are {2 * L + 1}")
     elif more == in_linears + in_norms - 3 * C * L:
         probes.note("queries, keys and values have no bias, whatever the config says, as in lesson one")
     elif more == in_linears:

@@ -77,10 +77,13 @@ def _loudest(found: list[tuple[str, float]]) -> tuple[str, float]:
 
 def _is_default(p: Tensor, std: float) -> bool:
     """Embedding's N(0, 1), Linear's uniform with variance 1 / (3 fan_in), or attention's Xavier draw."""
-    known = [1.0, 1 / math.sqrt(3 * p.size(-1))]
+    if abs(std - 1) < ROOM / 2:
+        return True
+    known = [1 / math.sqrt(3 * p.size(-1))]
     if p.size(0) == 3 * p.size(-1):  # nn.MultiheadAttention draws its three matrices by Xavier's rule
         known.append(math.sqrt(2 / (p.size(0) + p.size(-1))))
-    return any(abs(std / value - 1) < ROOM / 2 for value in known)
+    uniform = float(p.abs().max()) < 1.9 * std
+    return uniform and any(abs(std / value - 1) < ROOM / 2 for value in known)
 
 
 def _first_loss(probes, model) -> None:
