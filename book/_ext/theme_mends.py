@@ -39,6 +39,9 @@ TEMPLATES = {
     # The mode "auto" is written into data-theme as it is, where the style sheets know only "light" and "dark": a page
     # without colours if there is no JavaScript, and a flash of light in a dark room until the deferred script has run.
     "pydata_sphinx_theme/layout.html": [
+        # The bundle brings the fonts, and a browser unpacks one when it meets the first text in it. That moves what has
+        # been shown; so they are unpacked before there is any text.
+        (r"{{ _webpack\.head_js_preload\(\) }}", "<script>document.fonts.forEach((font) => font.load())</script>"),
         # what is beside the navigation in the side bar (the title, the search) belongs to a landmark as well
         (r'<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="region" aria-label="Book"'),
         (r"{% if default_mode %}data-theme=.*?{% endif %}", 'data-theme="light"'),
@@ -61,6 +64,11 @@ BODY = [
     (r'<th class="head([^"]*)"><p></p></th>', r'<td class="head\1"></td>'),
     # no role for a <div>, and out of use
     (r'role="doc-biblioentry"', 'role="listitem"'),
+    # a formula and the stop behind it, or the bracket before it, stay on one line
+    (
+        r'([(“‘]*)(<span class="math notranslate nohighlight"><math(?:(?!</math>).)*</math></span>)([.,;:!?)”’]*)',
+        lambda m: f'<span class="together">{m[0]}</span>' if m[1] or m[3] else m[0],
+    ),
 ]
 # without one, a browser asks the server for a favicon.ico that is not there
 ICON = (
@@ -161,7 +169,7 @@ class DistinctExercises(SphinxPostTransform):
 def mend_page(app, pagename, templatename, context, doctree):
     body = context.get("body", "")
     for pattern, replacement in BODY:
-        body = re.sub(pattern, replacement, body)
+        body = re.sub(pattern, replacement, body, flags=re.S)
     context["body"] = body
     context["metatags"] = context.get("metatags", "") + ICON
     files = context.get("css_files", [])
