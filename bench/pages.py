@@ -4,18 +4,15 @@ A page can be used when its script has run and all its widgets have started. Twi
 (10 Mbit/s, 40 ms, a processor four times slower). Served from the loopback, compressed as any host would.
 """
 
-import gzip
 import statistics
 import sys
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "browser"))
-from chromium import ARGS, BOOK, Server, find_chromium  # noqa: E402
+from chromium import ARGS, BOOK, Compressed, Server, find_chromium  # noqa: E402
 from playwright.sync_api import sync_playwright  # noqa: E402
 
-TEXT = (".html", ".css", ".js", ".svg", ".json")
 WATCH = """
 window.shifted = 0;
 new PerformanceObserver((list) => {
@@ -31,27 +28,6 @@ const timer = setInterval(() => {
 """
 
 
-class Compressed(SimpleHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        path = Path(self.translate_path(self.path))
-        if not path.is_file():
-            return self.send_error(404)
-        body, text = path.read_bytes(), path.suffix in TEXT
-        body = gzip.compress(body, 6) if text else body
-        self.send_response(200)
-        self.send_header("Content-Type", self.guess_type(str(path)))
-        self.send_header("Content-Length", str(len(body)))
-        if text:
-            self.send_header("Content-Encoding", "gzip")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
-
-
 def visit(browser, url: str, slow: bool) -> dict:
     """One visit with nothing in the cache: requests, bytes over the wire, seconds until usable, layout shift."""
     context = browser.new_context()
@@ -61,9 +37,15 @@ def visit(browser, url: str, slow: bool) -> dict:
     session.send("Network.enable")
     found = {"requests": 0, "bytes": 0}
 
+    addresses = {}
+    session.on(
+        "Network.requestWillBeSent", lambda event: addresses.update({event["requestId"]: event["request"]["url"]})
+    )
+
     def arrived(event):
-        found["requests"] += 1
-        found["bytes"] += event["encodedDataLength"]
+        if addresses[event["requestId"]].startswith("http"):  # what is part of the page (data:) is not asked for
+            found["requests"] += 1
+            found["bytes"] += event["encodedDataLength"]
 
     session.on("Network.loadingFinished", arrived)
     if slow:
@@ -97,9 +79,8 @@ def table(rounds: int = 3) -> list[str]:
             one = visits[False][0]
             here, there = (statistics.median(v["seconds"] for v in visits[slow]) for slow in (False, True))
             shift = max(v["shift"] for several in visits.values() for v in several)
-            lines.append(
-                f"| {path.stem} | {one['requests']} | {one['bytes'] / 1000:.0f} | {here:.2f} | {there:.2f} | {shift:.3f} |"
-            )
+            weight = f"{one['requests']} | {one['bytes'] / 1000:.0f}"
+            lines.append(f"| {path.stem} | {weight} | {here:.2f} | {there:.2f} | {shift:.3f} |")
         browser.close()
     server.shutdown()
     return lines

@@ -62,6 +62,8 @@ BODY = [
     (r'<summary aria-label="Toggle hidden content">', "<summary>"),
     # the corner of a table heads nothing
     (r'<th class="head([^"]*)"><p></p></th>', r'<td class="head\1"></td>'),
+    # the title of a margin note that has none
+    (r'<p class="sidebar-title"></p>\s*', ""),
     # no role for a <div>, and out of use
     (r'role="doc-biblioentry"', 'role="listitem"'),
     # a formula and the stop behind it, or the bracket before it, stay on one line
@@ -136,7 +138,7 @@ def silence(app):
 
 
 def visit_solution(self, node):
-    """A solution as <details>, as its class "dropdown" means it: it opens by keyboard, by a search, without a script."""
+    """A solution as <details>, as its class "dropdown" means: it opens by keyboard, by a search, without a script."""
     # its title is a link to the exercise, which stands right above; and a link is not for a line that opens something
     title = " ".join(node.pop(0).astext().split())
     self.body.append(self.starttag(node, "details", "", CLASS="admonition"))
@@ -180,7 +182,14 @@ def drop_files(app, exception):
     """Publish only what a page may ask for: not the dropped script, maps for debugging, or a font's other format."""
     if app.builder.format == "html" and not exception:
         static = Path(app.outdir, "_static")
-        unwanted = ["scripts/fontawesome.js*", "sphinx-thebe.*", "togglebutton.*", "*macros.html", "**/*.map", "**/*.ttf"]
+        unwanted = [
+            "scripts/fontawesome.js*",
+            "sphinx-thebe.*",
+            "togglebutton.*",
+            "*macros.html",
+            "**/*.map",
+            "**/*.ttf",
+        ]
         for path in {path for pattern in unwanted for path in static.glob(pattern)}:
             path.unlink()
         shutil.rmtree(static / "locales", ignore_errors=True)  # the theme's words in 60 languages

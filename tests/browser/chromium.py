@@ -1,12 +1,14 @@
 """A browser and a server for the built book: where Chromium is, how it is started, and a folder on the loopback."""
 
 import functools
+import gzip
 import http.server
 import os
 import shutil
 import threading
 from pathlib import Path
 
+TEXT = (".html", ".css", ".js", ".svg", ".json")
 ROOT = Path(__file__).parent.parent.parent
 BOOK = ROOT / "_build" / "html"
 
@@ -52,6 +54,26 @@ def find_chromium(playwright) -> str | None:
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args):
         pass
+
+
+class Compressed(QuietHandler):
+    """Text compressed, as any host sends it."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        path = Path(self.translate_path(self.path))
+        if not path.is_file():
+            return self.send_error(404)
+        body, text = path.read_bytes(), path.suffix in TEXT
+        body = gzip.compress(body, 6) if text else body
+        self.send_response(200)
+        self.send_header("Content-Type", self.guess_type(str(path)))
+        self.send_header("Content-Length", str(len(body)))
+        if text:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        self.wfile.write(body)
 
 
 class Server(http.server.ThreadingHTTPServer):

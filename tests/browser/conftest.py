@@ -9,6 +9,7 @@ from chromium import ARGS, BOOK, ROOT, Server, find_chromium
 
 sys.path.insert(0, str(ROOT / "tests"))  # sphinx_project, whatever part of the tests is run
 
+
 @pytest.fixture(scope="session")
 def browser():
     from playwright.sync_api import sync_playwright
