@@ -141,6 +141,7 @@ def test_less_motion_and_forced_colours_are_honoured(book_url, watch):
         """() => { const figure = document.querySelector("svg.inline-figure");
           return [getComputedStyle(figure).backgroundColor, getComputedStyle(figure).color]; }"""
     )
+    assert "rgba" not in ground, "a figure has a ground of its own where colours are forced"
     light = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (ground, ink)]
     assert abs(light[0] - light[1]) > 300, (ground, ink)
 
