@@ -568,7 +568,7 @@ class Walk:
             self.found("residual-missing", f"{said}: what was in the stream before is gone")
         elif (s, n, o) == (0, 1, 1):
             self.sums.append(("sum", where, "attention", said))
-        elif (s and o and not n) or (n and o and not s):
+        elif _whole(made) and ((s and o and not n) or (n and o and not s)):
             self.found("residual-doubled", said)
         else:
             self.found("residual-differs", said)
@@ -626,7 +626,7 @@ class Walk:
             self.found("residual-missing", f"{said}: what was in the stream before is gone")
         elif (m, n, f) == (0, 1, 1):
             self.sums.append(("sum", where, "feed-forward network", said))
-        elif set(made) <= {"middle", "attention", "ffn"}:
+        elif _whole(made) and set(made) <= {"middle", "attention", "ffn"}:
             self.found("residual-doubled", said)
         else:
             self.found("residual-differs", said)
@@ -694,6 +694,11 @@ class Walk:
             )
         else:
             self.note("RMSNorm in the place of LayerNorm: another design, not a mistake")
+
+
+def _whole(made: dict[str, float]) -> bool:
+    """Are all coefficients whole numbers? Then something was added once more, and not scaled."""
+    return all(value == int(value) for value in made.values())
 
 
 def _sum(made: dict[str, float]) -> str:
