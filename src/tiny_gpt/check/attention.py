@@ -84,7 +84,7 @@ def judge_attention(trace: Trace, layer: Attention, H: int | None, C: int | None
         _judge_heads(trace, every, H, C, judged, where)
     for heads in every:
         before = len(judged.findings)
-        _judge_weights(trace, heads, H, C, plain or plain is None, judged, where)
+        judge_weights(trace, heads, H, C, plain or plain is None, judged, where)
         if len(judged.findings) > before:
             break
     _judge_merge(trace, layer, judged, where)
@@ -189,7 +189,7 @@ def _slope(P: Tensor, S: Tensor, use: Tensor, dim: int) -> tuple[float, float]:
     return c, float((log - c * score).abs().max() / (1 + log.abs().max()))
 
 
-def _judge_weights(trace: Trace, heads: Heads, H, C, plain: bool, judged: Judged, where: str) -> None:
+def judge_weights(trace: Trace, heads: Heads, H, C, plain: bool, judged: Judged, where: str) -> None:
     P = heads.P.double()
     T, D = trace.T, heads.q.size(-1)
     factor = heads.factors[0] * heads.factors[1]

@@ -26,7 +26,7 @@ def probe(probes) -> None:
                 biases.append((name, p))
             continue
         std, mean = float(p.std()), float(p.mean())
-        low = smallest if number in writers or not matrices else STD
+        low = smallest if number in writers or number not in matrices else STD
         if number in tables:
             low = 0.01  # GPT-2 itself drew its position embeddings at 0.01
         if not low * (1 - ROOM) <= std <= STD * (1 + ROOM) or abs(mean) > 0.25 * std:
@@ -82,7 +82,7 @@ def _is_default(p: Tensor, std: float) -> bool:
         known.append(1 / math.sqrt(3 * fan))
     if p.size(0) == 3 * p.size(-1):  # nn.MultiheadAttention draws its three matrices by Xavier's rule
         known.append(math.sqrt(2 / (p.size(0) + p.size(-1))))
-    return any(abs(std / value - 1) < ROOM for value in known)
+    return any(abs(std / value - 1) < ROOM / 2 for value in known)
 
 
 def _first_loss(probes, model) -> None:

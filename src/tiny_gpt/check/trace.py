@@ -289,8 +289,10 @@ class Trace(TorchDispatchMode):
             else:
                 swapped = tree_map(index_of, args)
             return [o for o in tree_leaves(func(*swapped, **kwargs)) if isinstance(o, Tensor)]
-        except Exception:  # a movement that an index tensor cannot follow is a new origin
-            return None
+        except Exception:
+            if name.endswith("view"):  # the index lies otherwise in memory than the numbers
+                return [infos[0].index.reshape(outs[0].shape)]
+            return None  # a movement that an index tensor cannot follow is a new origin
 
     def _constant(self, args, tensors, infos) -> float | None:
         """The constant of ``x * c`` or ``x / c``, if that is what this is."""

@@ -63,7 +63,11 @@ class Probes:
         except Stop:
             raise
         except (Exception, SystemExit) as error:
-            self.add(crash(error, f"while its {name} was checked"))
+            found = crash(error, f"while its {name} was checked")
+            if found.where or isinstance(error, SystemExit):
+                self.add(found)
+            else:  # none of the reader's lines is to blame
+                self.note(f"{name} could not be checked: {said(error)}")
         finally:
             self.unchanged(settings, f"when {name} was checked")
 
@@ -320,13 +324,15 @@ FOLLOWS = {
     "final-norm-missing": {"gradient-missing"}, "norm-missing": {"gradient-missing"},
     "position-missing": {"gradient-missing"}, "position-constant": {"gradient-missing"},
     "out-projection-missing": {"gradient-missing"},
-    "logits-are-probabilities": {"loss-after-softmax", "loss-wrong", "generate-not-random", "generate-temperature"},
+    "logits-are-probabilities": {"loss-after-softmax", "loss-wrong", "generate-not-random", "generate-temperature",
+                                 "generate-top-k"},
+    "generate-wrong-window": {"generate-not-random", "generate-temperature", "generate-temperature-zero", "generate-top-k"},
     "position-misplaced": {"position-missing", "prefix-differs", "generate-wrong-window"},
     "parameters-missing": {"position-missing"},
     "dropout-in-eval": {"state-kept", "future-leak", "batch-leak", "prefix-differs", "generate-wrong-window"},
     "loss-detached": {"gradient-missing", "inplace-breaks-grad"},
     "returns-wrong": {"loss-detached"},
-    "device-assumed": set(), "mask-stale": {"prefix-differs", "generate-no-crop", "crashes"},
+    "device-assumed": set(), "mask-stale": {"prefix-differs", "future-leak", "generate-no-crop", "crashes"},
     "generate-length": {"generate-wrong-window"},
 }  # fmt: skip
 SYMPTOMS = ("future-leak", "prefix-differs", "batch-leak", "not-finite", "state-kept", "gradient-missing", "crashes")

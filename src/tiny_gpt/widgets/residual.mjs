@@ -61,8 +61,8 @@ function build({ model, root, put }) {
     const key = (colour, words) => h("span", { class: "tgw-entry" }, h("span", { class: "tgw-swatch", style: `background: var(--w-${colour})` }), words);
     const dashed = (other) => h("span", { class: "tgw-entry" }, s("svg", { class: "tgw-chart", width: 26, height: 8, "aria-hidden": "true" }, s("line", { class: "tgw-axis", x1: 0, x2: 26, y1: 4, y2: 4, "stroke-width": 2, "stroke-dasharray": DASHES[other] })), other);
     charts.replaceChildren(
-      h("div", {}, gradient.svg, h("p", { class: "tgw-legend" }, ...kinds.map(dashed))),
-      h("div", {}, size.svg, h("p", { class: "tgw-legend" }, key("stream", "stream"), key("attention", "attention"), key("ffn", "feed-forward"))),
+      h("div", { style: `width: ${half}px` }, gradient.svg, h("p", { class: "tgw-legend" }, ...kinds.map(dashed))),
+      h("div", { style: `width: ${half}px` }, size.svg, h("p", { class: "tgw-legend" }, key("stream", "stream"), key("attention", "attention"), key("ffn", "feed-forward"))),
     );
     const last = now.stream.length - 1;
     const share = Math.hypot(now.attention[last], now.ffn[last]) / now.stream[last];
