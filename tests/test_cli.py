@@ -242,3 +242,16 @@ def test_a_terminal_without_a_character_shows_its_number(tmp_path):
     assert tiny_gpt_("train", "--data", path, "--out", tmp_path / "run", *TINY, "--max-steps", 1, env=env)[0] == 0
     write = ("sample", "--out", tmp_path / "run", "--prompt", "→é", "--max-new-tokens", 0, "--device", "cpu")
     assert tiny_gpt_(*write, env=env) == (0, "\\u2192\\xe9\n", "")
+
+
+def test_a_file_to_begin_with(in_here, refused, tmp_path):
+    mine = tmp_path / "my_tiny_gpt.py"
+    code, out, _ = in_here("start", mine)
+    assert code == 0
+    assert f"tiny-gpt check {mine}" in out
+    code, out, _ = in_here("check", mine)
+    assert code == 1
+    assert "not written yet" in out
+    mine.write_text("x = 1  # hours of work\n")
+    refused("start", mine, says="exists and is left as it is")
+    assert mine.read_text() == "x = 1  # hours of work\n"

@@ -38,6 +38,8 @@ FIGURES = {
     "parameter_shares": lambda: plots.parameter_shares({"a": {"attention": 1, "feed-forward": 2, "rest": 9}}),
     "contributions": lambda: plots.contributions([1, 1], [1, 1], [1, 2, 3, 4, 5]),
     "gradient_by_depth": lambda: plots.gradient_by_depth({"pre-norm": [1, 1]}, (2, 4), {"post-norm": [1, 1]}),
+    "gradient_by_layer": lambda: plots.gradient_by_layer({"pre-norm": [1, 0.5], "post-norm": [1, 2]}),
+    "patient_curves": lambda: plots.patient_curves([0, 50], [4.2, None], [4.2, 2.5], 1.0),
     "pre_post_training": lambda: plots.pre_post_training({("pre-norm", 0): [2, 1]}, floor=1.0, ceiling=2.0),
     "training_curves": lambda: plots.training_curves(HISTORY, {0: 4, 250: 2.5}, {"uniform": 4.2}),
     "ladder": lambda: plots.ladder({"uniform": 4.2, "TinyGPT": 1.9}),

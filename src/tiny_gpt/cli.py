@@ -1,4 +1,4 @@
-"""The command ``tiny-gpt``: train a model, let it write, check a reader's own. Its flags are the fields of the dataclasses."""
+"""The command ``tiny-gpt``: train a model, let it write, check a reader's. Its flags are the dataclasses' fields."""
 
 import argparse
 import contextlib
@@ -67,6 +67,14 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Start:
+    """Begin a file of your own: the interface that the checker asks for, with nothing in it."""
+
+    file: Positional[Path]
+    """The file to write. One that exists is left as it is."""
+
+
+@dataclass(frozen=True)
 class Check:
     """Judge the GPT in a file of your own: causes, evidence, where to read, never the answer."""
 
@@ -83,13 +91,16 @@ class Check:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line. Exit codes: 0, 1 if a check finds something, 2 for wrong input (one line on stderr says which), 130 after Ctrl-C."""
+    """Run the command line.
+
+    Exit codes: 0, 1 if a check finds something, 2 for wrong input (one line on stderr says which), 130 after Ctrl-C.
+    """
     args = list(sys.argv[1:] if args is None else args)
     if hasattr(sys.stdout, "reconfigure"):  # a terminal without a character shows its number instead of an error
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         command = _parse(args)
-        code = {Train: _train, Sample: _sample, Check: _check}[type(command)](command)
+        code = {Train: _train, Sample: _sample, Start: _start, Check: _check}[type(command)](command)
     except BrokenPipeError:  # whoever read the text has seen enough; python would complain at exit otherwise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -102,7 +113,7 @@ def main(args: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _parse(args: list[str]) -> Train | Sample | Check:
+def _parse(args: list[str]) -> Train | Sample | Start | Check:
     # The defaults of the other flags depend on these three, so they are looked at first.
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     first.add_argument("--preset", default="auto")
@@ -123,6 +134,7 @@ def _parse(args: list[str]) -> Train | Sample | Check:
     commands = (
         Annotated[Train, subcommand("train", default=default)]
         | Annotated[Sample, subcommand("sample")]
+        | Annotated[Start, subcommand("start")]
         | Annotated[Check, subcommand("check")]
     )
     about = "Train a small GPT on characters, let it write, and check one that you wrote."
@@ -164,6 +176,17 @@ def _train(command: Train) -> int:
     step, loss = history.best
     print(f"Lowest validation loss {loss:.4f} nats a character, at step {step}: {command.out / 'best.pt'}")
     print(f"Let it write: tiny-gpt sample --out {command.out}")
+    return 0
+
+
+def _start(command: Start) -> int:
+    source = Path(__file__).with_name("skeleton.py").read_text(encoding="utf-8")
+    try:
+        with command.file.open("x", encoding="utf-8") as file:
+            file.write(source)
+    except FileExistsError:
+        raise ValueError(f"{command.file} exists and is left as it is: name another file") from None
+    print(f"{command.file} is yours to fill in. Then: tiny-gpt check {command.file}")
     return 0
 
 

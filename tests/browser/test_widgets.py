@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tiny_gpt.widgets import MaskExplorer, SamplingExplorer, ScalingExplorer, ShapeWalk
+from tiny_gpt.widgets import Clinic, MaskExplorer, SamplingExplorer, ScalingExplorer, ShapeWalk
 
 PAGES = {
     "tgw-scaling": "02_scores_and_scaling",
@@ -14,6 +14,7 @@ PAGES = {
     "tgw-residual": "07_block",
     "tgw-sampling": "09_generation",
     "tgw-losses": "13_train_it",
+    "tgw-clinic": "11_debugging",
 }
 HOSTILE = ["<script>window.hacked = 1</script>", "w" * 10_000, "🤖👩‍👩‍👧🏳️‍🌈", "שלום עליכם", "\u202eabc", ""]
 
@@ -371,6 +372,55 @@ def test_losses(open_widget, by):
             assert "nanoGPT 4.166" in text if at == 0 else "nanoGPT" in text or len(run["eval_step"]) < 9
         written = [sample for step, sample in run["samples"] if step <= run["eval_step"][at]][-1]
         assert widget.root.locator(".tgw-sample").evaluate("pre => pre.textContent") == written
+
+
+@pytest.mark.parametrize("by", ["mouse", "keyboard"])
+def test_clinic(open_widget, by):
+    widget = open_widget("tgw-clinic")
+    clinic = Clinic()
+
+    def chart():
+        return widget.root.evaluate(
+            """root => window.staticModels.get(root.closest(".static-widget").dataset.model).get("charts")"""
+        )
+
+    def tally():
+        return widget.root.locator(".tgw-tally").inner_text()
+
+    widget.press("Next", by)
+    patient = clinic.patients[1]
+    assert f"{patient['parameters']:,}".replace(",", "\u202f") in widget.root.locator(".tgw-facts").inner_text()
+    assert f"{patient['train'][0]:.3f} nats" in widget.root.locator(".tgw-facts").inner_text()
+    assert widget.root.locator(".tgw-sample").evaluate("pre => pre.textContent") == patient["sample"]
+    widget.press("That is it", by)
+    assert widget.says() == "Choose a verdict first."
+    widget.press("Perturb one token", by)
+    result = widget.root.locator(".tgw-test").filter(has_text="Perturb one token")
+    assert f"position {patient['tests']['perturb']['position']} was changed" in result.inner_text()
+    assert result.locator(".tgw-bar").count() == len(patient["tests"]["perturb"]["moved"])
+    widget.choose(clinic.diagnoses[patient["confusable"][0]][0], by)
+    widget.press("That is it", by)
+    assert widget.says().startswith("Not that. If it were so:")
+    assert tally() == "0 of 25 diagnosed, 0 of 0 points."
+    widget.choose(clinic.diagnoses[patient["bug"]][0], by)
+    widget.press("That is it", by)
+    assert chart() == {"1": {"ordered": ["perturb"], "named": [patient["confusable"][0], patient["bug"]]}}
+    clinic.charts = chart()
+    assert clinic.points(1) == 5
+    assert widget.says().startswith("Right, 5 points. " + patient["why"])
+    assert tally() == "1 of 25 diagnosed, 5 of 10 points."
+    assert widget.root.get_by_role("button", name="That is it").count() == 0
+
+    widget.page.reload()
+    widget.page.wait_for_selector(".tgw-clinic")
+    widget.settle()
+    assert tally() == "1 of 25 diagnosed, 5 of 10 points."
+    widget.press("Forget all", by)
+    assert tally() == "0 of 25 diagnosed, 0 of 0 points."
+    widget.page.evaluate("localStorage.setItem('tiny-gpt:clinic:chapter-11', '{\"0\": {\"ordered\": 7}}')")
+    widget.page.reload()
+    widget.page.wait_for_selector(".tgw-clinic")
+    assert tally() == "0 of 25 diagnosed, 0 of 0 points."
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -130,18 +130,26 @@ def candidates(trace: Trace, C: int, numbers) -> list[Tensor]:
 
 
 def combination(u: Tensor, atoms: dict[str, Tensor]) -> dict[str, float] | None:
-    """The coefficients of u as a sum of the atoms, or None if it is none."""
-    kept: dict[str, Tensor] = {}
-    for name, atom in atoms.items():
-        if not any(same(atom, other) for other in kept.values()):
-            kept[name] = atom
+    """The coefficients of u as a sum of the atoms, or None if it is none. An atom made of earlier ones is left out."""
     good = u.isfinite()
-    for atom in kept.values():
+    for atom in atoms.values():
         good = good & atom.isfinite()
-    if good.sum() < 4 * len(kept) + 4:
+    if good.sum() < 8 * len(atoms) + 8:
         return None
-    A = torch.stack([atom[good] for atom in kept.values()], 1).double()
-    target = u[good].double()
+    kept, basis, columns = [], [], []
+    for name, atom in atoms.items():
+        column = atom[good].double()
+        rest = column
+        for _ in range(2):  # twice: once leaves rounding errors behind
+            for direction in basis:
+                rest = rest - (rest @ direction) * direction
+        if rest.norm() > 1e-5 * column.norm():
+            kept.append(name)
+            columns.append(column)
+            basis.append(rest / rest.norm())
+    if not kept:
+        return None
+    A, target = torch.stack(columns, 1), u[good].double()
     solution = torch.linalg.lstsq(A, target[:, None]).solution[:, 0]
     if (A @ solution - target).abs().max() > CLOSE * target.abs().max():
         return None
@@ -286,9 +294,9 @@ class Walk:
         """The weights that could be an embedding table with this many rows."""
         C, found = self.sizes["n_embd"], []
         for n, w in enumerate(self.weights):
-            if w.dim() >= 2 and w.size(-1) == C and math.prod(w.shape[:-2]) == 1:
-                if w.size(-2) == rows or (not exact and w.size(-2) in padded(rows)):
-                    found.append(n)
+            table = w.dim() >= 2 and w.size(-1) == C and math.prod(w.shape[:-2]) == 1
+            if table and (w.size(-2) == rows or (not exact and w.size(-2) in padded(rows))):
+                found.append(n)
         return found
 
     def start(self) -> dict[str, Tensor]:
@@ -361,7 +369,7 @@ class Walk:
 
     def _positions_elsewhere(self, u: Tensor, tok: Tensor) -> bool:
         """The row of the position table that stands at each place, where it is not the place's own."""
-        C, T = self.sizes["n_embd"], self.trace.T
+        C = self.sizes["n_embd"]
         made = combination(u - u.mean((0, 1)), {"tok": tok - tok.mean((0, 1))}) or {"tok": 1}
         for scale in dict.fromkeys((1.0, float(made["tok"]), math.sqrt(C))):
             rest = u - scale * tok  # (B, T, C)
@@ -535,7 +543,7 @@ class Walk:
             self.found("residual-missing", f"{said}: what was in the stream before is gone")
         elif (s, n, o) == (0, 1, 1):
             self.sums.append(("sum", where, "attention", said))
-        elif s and o and not n or (n and o and not s):
+        elif (s and o and not n) or (n and o and not s):
             self.found("residual-doubled", said)
         else:
             self.found("residual-differs", said)
@@ -664,8 +672,10 @@ class Walk:
 
 
 def _sum(made: dict[str, float]) -> str:
-    names = {"stream": "the stream", "read": "the attention's input", "attention": "attention", "middle": "the stream",
-             "read2": "the FFN's input", "ffn": "FFN", "pos": "position embedding", "tok": "token embedding"}  # fmt: skip
+    names = {
+        "stream": "the stream", "read": "the attention's input", "attention": "attention", "middle": "the stream",
+        "read2": "the FFN's input", "ffn": "FFN", "pos": "position embedding", "tok": "token embedding",
+    }  # fmt: skip
     parts = [
         names.get(name, name) if value == 1 else f"{value:.4g} · {names.get(name, name)}"
         for name, value in made.items()
@@ -720,7 +730,7 @@ def judge_head(trace: Trace, anatomy: Anatomy, logits: Tensor, weights: list[Ten
     V = logits.size(-1)
     if head.bias:
         anatomy.judged.add("head-bias", "a vector of the vocabulary's size is added to the logits")
-    if out.shape[:2] != logits.shape[:2] or V > out.size(-1):
+    if out.shape[:2] != logits.shape[:2] or out.size(-1) < V:
         return
     out, logits = out[..., :V], logits.double()
     if same(logits, out):

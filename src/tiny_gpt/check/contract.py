@@ -76,7 +76,7 @@ def _tied(probes, model, named) -> None:
     names = [named[min(numbers)][0] for numbers in (table, used)]
     V = probes.subject.sizes["vocab_size"]
     extra = f"{names[0]} and {names[1]} are two parameters: {b.numel()} numbers more than a tied model has"
-    if a.shape == b.shape and torch.equal(a, b) or a.shape == b.t().shape and torch.equal(a, b.t()):
+    if (a.shape == b.shape and torch.equal(a, b)) or (a.shape == b.t().shape and torch.equal(a, b.t())):
         probes.found("tied-by-copy", f"{extra}; they start equal")
     else:
         probes.found("untied", f"{extra}; rows of tokens that were not read ({V - V // 2} of {V}) get no gradient")
@@ -175,7 +175,7 @@ def _places(probes, trace: Trace, draws) -> None:
 def limits(probes) -> None:
     """Sizes that cannot work must be refused; bias must be followed."""
     subject = probes.subject
-    V, C, H, N = (subject.sizes[name] for name in ("vocab_size", "n_embd", "n_head", "block_size"))
+    C, H, N = (subject.sizes[name] for name in ("n_embd", "n_head", "block_size"))
     odd = C + 1 if (C + 1) % H else C + 2
     if _runs(lambda: subject.build(1, n_embd=odd)(subject.ids, subject.ids)):
         probes.found("heads-not-divisible", f"n_embd={odd} with n_head={H} is built and runs")

@@ -209,9 +209,12 @@ class Generation:
     def _windows(self, text: Tensor) -> dict[str, Tensor]:
         N = self.N
         return {
-            f"the first {N} tokens": text[:, :N], f"the last {N - 1}": text[:, -(N - 1) :], "the last one": text[:, -1:],
-            f"the {N} before the last": text[:, -N - 1 : -1], f"the last {N // 2}": text[:, -(N // 2) :],
-        }  # fmt: skip
+            f"the first {N} tokens": text[:, :N],
+            f"the last {N - 1}": text[:, -(N - 1) :],
+            "the last one": text[:, -1:],
+            f"the {N} before the last": text[:, -N - 1 : -1],
+            f"the last {N // 2}": text[:, -(N // 2) :],
+        }
 
     # --- Which distribution -----------------------------------------------------------------------------------
 
@@ -263,7 +266,8 @@ class Generation:
                 "generate-batch", "the second prompt's tokens are drawn from the first one's distribution"
             )
             return
-        said_ = f"with temperature {temperature} and {DRAWS} draws, the frequencies do not fit softmax(logits / {temperature})"
+        law = f"softmax(logits / {temperature})"
+        said_ = f"with temperature {temperature} and {DRAWS} draws, the frequencies do not fit {law}"
         others = {
             "logits times the temperature": (logits * temperature).softmax(-1),
             "the logits, whatever the temperature": logits.softmax(-1),
@@ -342,7 +346,7 @@ class Generation:
             if outside:
                 self.probes.found(
                     "generate-top-k",
-                    f"with top_k={k}, {int(kept.max())} different tokens come, {outside} of them not among the best {k}",
+                    f"with top_k={k}, {int(kept.max())} different tokens come, {outside} not among the best {k}",
                 )
                 return
             limited = torch.full_like(logits, -math.inf).scatter(1, order[:, :k], logits.gather(1, order[:, :k]))

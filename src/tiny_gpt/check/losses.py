@@ -155,5 +155,5 @@ def _ignored(probes, model, logits: Tensor, name: str, how: str) -> None:
     elif not abs(got - want) <= 5 * CLOSE * max(1.0, abs(want)):
         probes.found(
             "loss-ignore-index",
-            f"with {int(hidden.sum())} of {hidden.numel()} targets at -1 the loss is {got:.4f}; over the others it is {want:.4f}",
+            f"with {int(hidden.sum())} targets at -1 the loss is {got:.4f}; over the others it is {want:.4f}",
         )

@@ -267,6 +267,8 @@ class Trace(TorchDispatchMode):
             pass
         elif shape[:2] == (T, B):
             rows = rows.view(B, T).t().reshape(-1)
+        elif len(shape) == 3 and (shape[0], shape[2]) == (B, T):  # channels second, as a convolution has them
+            return rows.view(B, 1, T).expand(shape).reshape(-1)
         elif shape[:1] != (B * T,):
             return None
         per_row = math.prod(shape) // (B * T)

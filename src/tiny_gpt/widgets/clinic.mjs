@@ -204,7 +204,7 @@ function build({ model, root, put }) {
     ordered.replaceChildren(
       ...Object.entries(tests).map(([name, [words, cost, about]]) => {
         const open = chart.ordered.includes(name) || solved;
-        const order = button(`${words} (${cost} point${cost > 1 ? "s" : ""})`, () => update({ ordered: [...chart.ordered, name] }), {
+        const order = button(`${words} · ${cost} point${cost > 1 ? "s" : ""}`, () => update({ ordered: [...chart.ordered, name] }), {
           "data-test": name,
           "aria-disabled": String(open),
         });
