@@ -5,7 +5,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -111,10 +111,9 @@ def judge(case: Case) -> list[str]:
     return [finding.id for finding in report.findings]
 
 
-def judge_all(cases) -> Iterator[list[str]]:
-    """The verdicts of all cases, in their order, computed in one process a core."""
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        yield from pool.map(judge, cases)
+def processes() -> ProcessPoolExecutor:
+    """A worker a core."""
+    return ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))
 
 
 def right(case: Case, found: list[str]) -> bool:
@@ -131,10 +130,11 @@ def main() -> None:
     """Judge every case, print the table, and keep what was found for the book's catalogue."""
     record = {"torch": torch.__version__, "found": {}}
     print("| case | wanted | found | |\n|:--|:--|:--|:--|")
-    for case, found in zip(ALL, judge_all(ALL), strict=True):
-        record["found"][case.name] = found[:6]
-        mark = "" if right(case, found) else "✗"
-        print(f"| {case} | {', '.join(case.wanted)} | {', '.join(found[:6])} | {mark} |", flush=True)
+    with processes() as pool:
+        for case, found in zip(ALL, pool.map(judge, ALL), strict=True):
+            record["found"][case.name] = found[:6]
+            mark = "" if right(case, found) else "✗"
+            print(f"| {case} | {', '.join(case.wanted)} | {', '.join(found[:6])} | {mark} |", flush=True)
     good = sum(right(case, record["found"][case.name]) for case in ALL)
     print(f"\n{good} of {len(ALL)} as wanted")
     bugs.VERDICTS.write_text(json.dumps(record, indent=0) + "\n", encoding="utf-8")

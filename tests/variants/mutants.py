@@ -987,10 +987,7 @@ CONTRACT = (
         "dtype-nan",
         "padded_vocab",
         "float-attribute",
-        (
-            '        self.register_buffer("mask", torch.full((cfg.block_size, cfg.block_size), -math.inf).triu(1))  # saved, too\n',
-            "        self.mask = torch.full((cfg.block_size, cfg.block_size), -math.inf).triu(1)\n",
-        ),
+        ('self.register_buffer("mask", ', "self.mask = ("),
         ("self.mask[None, None, :T, :T]", "self.mask.to(x.device)[None, None, :T, :T]"),
     ),
     mutant(
