@@ -89,10 +89,10 @@ def pair(words: str) -> Case:
 
 PAIRS = tuple(pair(words) for words in PAIRED.split())
 
-# The same at other sizes and with other random numbers: every right model once, and a wrong one of every third id.
+# The same at other sizes and with other random numbers: half of the right models, and a sample of the wrong ones.
 ELSEWHERE = (
-    *(case.at(seed=1 + i % 3, sizes=OTHER) for i, case in enumerate(RIGHT)),
-    *(case.at(seed=1 + i % 3, sizes=OTHER) for i, case in enumerate(PLANTED[::7])),
+    *(case.at(seed=1 + i % 3, sizes=OTHER) for i, case in enumerate(RIGHT[::2])),
+    *(case.at(seed=1 + i % 3, sizes=OTHER) for i, case in enumerate(PLANTED[::14])),
 )
 
 

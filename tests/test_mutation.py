@@ -22,7 +22,7 @@ def cases(group):
 
 @pytest.fixture(scope="module")
 def verdict(request):
-    """``verdict(case)``: the ids that the checker found. The selected cases are judged side by side, a process a core."""
+    """``verdict(case)``: the ids that the checker found. All selected cases are judged side by side."""
     chosen = [item.callspec.params["case"] for item in request.session.items if "verdict" in item.fixturenames]
     pool = mutation.processes()
     running = {case.name: pool.submit(mutation.judge, case) for case in chosen}
