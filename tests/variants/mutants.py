@@ -869,19 +869,6 @@ DROPOUT = (
 )
 
 BATCH = (
-    mutant(
-        "batch-leak",
-        "flat_tokens",
-        "view",
-        (
-            ".view(B, T, H, -1).transpose(1, 2).reshape(B * H, T, -1)",
-            ".view(T, B, H, -1).permute(1, 2, 0, 3).reshape(B * H, T, -1)",
-        ),
-        (
-            ".transpose(1, 2).reshape(B * T, -1)\n        return",
-            ".permute(2, 0, 1, 3).reshape(B * T, -1)\n        return",
-        ),
-    ),
     mutant("batch-leak", "time_first", "view", ("time = idx.t()", "time = idx.reshape(idx.size(1), idx.size(0))")),
     mutant(
         "batch-leak",
