@@ -75,7 +75,7 @@ PAIRED = """
     softmax-axis/0+loss-ignore-index/0 heads-ignored/0+generate-batch/1 position-constant/0+global-state/0
     norm-rms/0+device-assumed/0 generate-mutates-prompt/0+ffn-width/1 mask-after-softmax/0+residual-doubled/0
     heads-split-mixed/0+generate-top-k-overflow/0 blocks-skipped/0+loss-detached/0
-    branches-parallel/0+returns-wrong/2 norm-on-stream/0+logits-shape/0 ffn-width/0+decay-missing/0
+    branches-parallel/0+returns-wrong/2 norm-on-stream/0+loss-reduction/1 ffn-width/0+decay-missing/0
     loss-on-inputs/0+generate-wrong-window/1 norm-post/0+untied/0 activation-wrong/1+generate-temperature-zero/0
     residual-doubled/0+loss-after-softmax/0 scale-wrong/0+generate-top-k/0 norm-on-stream/1+scale-missing/0
 """
