@@ -24,6 +24,10 @@ help: ## this list
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
 	@touch $@
 
+# axe-core, which judges accessibility: nothing of it is published. Without npm its tests say that they are skipped.
+node_modules/made: package.json package-lock.json
+	@if command -v npm >/dev/null; then npm ci --no-audit --no-fund --silent && touch $@; else echo "npm was not found: ACCESSIBILITY IS NOT TESTED"; fi
+
 # An incremental build does not repeat the warnings of pages that have not changed. So a build that did not end well
 # (a warning, a failed cell, Ctrl-C) leaves no _build/complete, and the next one reads every page again.
 # AGAIN=--all asks for that by hand.
@@ -31,7 +35,7 @@ book: .venv/made ## execute the notebooks and build the book: _build/html/index.
 	@again=$(AGAIN); test -e _build/complete || again=--all; rm -f _build/complete; $(JB) $$again . && touch _build/complete
 	@echo "The book: $(CURDIR)/$(SITE)"
 
-test: .venv/made-dev book ## install what the tests need, build the book, run every test
+test: .venv/made-dev node_modules/made book ## install what the tests need, build the book, run every test
 	$(BIN)/python -m pytest
 
 lint: ## judge the style of the code
@@ -42,7 +46,7 @@ lint: ## judge the style of the code
 serve: book ## show the book at http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
-bench: .venv/made ## measure what is how fast: bench/results.md (some minutes)
+bench: .venv/made-dev book ## measure what is how fast, pages included: bench/results.md (some minutes)
 	$(BIN)/python bench/bench.py
 
 weights: .venv/made ## train the model that the package carries again, from its seed (minutes)

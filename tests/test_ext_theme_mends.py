@@ -12,14 +12,15 @@ THEME = {"html_theme": "sphinx_book_theme", "html_theme_options": {"search_bar_t
 def site(tmp_path_factory):
     # in Jupyter Book's order: sphinx-thebe before, the mends after
     folder = tmp_path_factory.mktemp("theme")
-    return build(folder, {"index": "# Page\n\nText.\n"}, ["sphinx_thebe", "sphinx_book_theme", "theme_mends"], **THEME)
+    extensions = ["sphinx_togglebutton", "sphinx_thebe", "sphinx_book_theme", "theme_mends"]
+    return build(folder, {"index": "# Page\n\nText.\n"}, extensions, **THEME)
 
 
 def test_no_warnings(site):
     assert site.warnings == ""
 
 
-@pytest.mark.parametrize("trace", ["fontawesome.js", "thebe", "unpkg.com", "cdn"])
+@pytest.mark.parametrize("trace", ["fontawesome.js", "thebe", "togglebutton", "unpkg.com", "cdn", "searchindex.js"])
 def test_no_trace_of(site, trace):
     page = site.html()
     assert trace not in page.lower()
@@ -56,6 +57,47 @@ def test_a_folded_cell_is_named_by_what_it_says(tmp_path):
     site = build(tmp_path, {"index": NOTEBOOK + "# Page\n" + cell}, ["sphinx_book_theme", "theme_mends"], **THEME)
     assert "<summary>" in site.html()
     assert "Toggle hidden content" not in site.html()
+
+
+def test_a_solution_folds_without_a_script(tmp_path):
+    exercise = "```{exercise} Title <\n:label: ex-1\n\nTask.\n```\n\n"
+    pages = {"index": f"# Page\n\n{exercise}```{{solution}} ex-1\n:class: dropdown\n\nDone.\n```\n"}
+    site = build(tmp_path, pages, ["sphinx_exercise", "sphinx_book_theme", "theme_mends"], **THEME)
+    found = re.search(
+        r'<details class="[^"]*solution[^"]*"[^>]*>\s*<summary[^>]*>(.*?)</summary>(.*?)</details>', site.html(), re.S
+    )
+    assert found[1] == "Solution to Exercise 1 (Title &lt;)"
+    assert "Done." in found[2]
+
+
+def test_a_formula_keeps_its_stop_and_its_bracket(tmp_path):
+    site = build(
+        tmp_path,
+        {"index": "# Page\n\nFor ($x$), $y$. And $z$ too.\n"},
+        ["mathml", "sphinx_book_theme", "theme_mends"],
+        **THEME,
+    )
+    kept = re.findall(r'<span class="together">(.*?)</math></span>(.*?)</span>', site.html())
+    assert [(before[0], after) for before, after in kept] == [("(", "),"), ("<", ".")]
+
+
+def test_the_corner_of_a_table_heads_nothing(tmp_path):
+    site = build(
+        tmp_path, {"index": "# Page\n\n| | a |\n|--|--|\n| b | 1 |\n"}, ["sphinx_book_theme", "theme_mends"], **THEME
+    )
+    assert re.findall(r"<(t[hd]) class=\"head", site.html()) == ["td", "th"]
+
+
+def test_storage_that_throws_is_replaced(site):
+    assert "Object.defineProperty(window, name" in site.html()
+
+
+def test_a_template_that_the_theme_has_no_use_for_is_a_warning(tmp_path, monkeypatch):
+    import theme_mends
+
+    monkeypatch.setitem(theme_mends.TEMPLATES, "no-such.html", [("a", "b")])
+    site = build(tmp_path, {"index": "# Page\n"}, ["sphinx_book_theme", "theme_mends"], **THEME)
+    assert "WARNING: the theme has no use for a template no-such.html any more" in site.warnings
 
 
 def test_only_what_pages_ask_for_is_published(site):

@@ -1,56 +1,13 @@
-"""Finds a browser, serves the built book with everything else on the network cut off, and watches what pages do."""
+"""The built book in a browser, with everything else on the network cut off, and a watch over what its pages do."""
 
-import functools
-import http.server
 import os
-import shutil
 import sys
-import threading
 from pathlib import Path
 
 import pytest
+from chromium import ARGS, BOOK, ROOT, Server, find_chromium
 
-ROOT = Path(__file__).parent.parent.parent
-BOOK = ROOT / "_build" / "html"
 sys.path.insert(0, str(ROOT / "tests"))  # sphinx_project, whatever part of the tests is run
-
-NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge"]
-PLACES = [
-    "/usr/bin/chromium",
-    "/snap/bin/chromium",
-    "/opt/google/chrome/chrome",
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-    "C:/Program Files/Google/Chrome/Application/chrome.exe",
-    "C:/Program Files (x86)/Microsoft/Edge/Application/msedge.exe",
-]
-# nothing of the browser's own may call out either; names resolve to nowhere, but for the loopback
-ARGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-default-apps",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-]
-
-
-def find_chromium(playwright) -> str | None:
-    """The browser named by CHROMIUM, one in a usual place, or Playwright's own."""
-    named = os.environ.get("CHROMIUM")
-    if named:
-        found = shutil.which(named)
-        if not found:
-            pytest.fail(f"CHROMIUM names {named!r}, which is no program that can be run.")
-        return found
-    own = playwright.chromium.executable_path
-    for place in [*map(shutil.which, NAMES), *PLACES, own]:
-        if place and Path(place).is_file():
-            return place
-    return None
 
 
 @pytest.fixture(scope="session")
@@ -67,23 +24,6 @@ def browser():
         browser = playwright.chromium.launch(executable_path=path, args=ARGS)
         yield browser
         browser.close()
-
-
-class Server(http.server.ThreadingHTTPServer):
-    """A folder on the loopback address."""
-
-    daemon_threads = True
-
-    def __init__(self, folder: Path):
-        handler = functools.partial(QuietHandler, directory=str(folder))
-        super().__init__(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        pass
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parent.parent.parent
+SCREENSHOTS = ROOT / "_build" / "screenshots"
 
 
 def table_of_contents() -> list[str]:
@@ -44,10 +45,12 @@ def test_http_no_complaint(page, scheme, book_url, watch):
     assert opened.evaluate("document.documentElement.dataset.theme") == scheme
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PAGES + EXTRA)
 def test_file_no_complaint(page, book, watch):
     watched = watch(book.as_uri())
     watched.open((book / f"{page}.html").as_uri())
+    watched.page.emulate_media(color_scheme="dark")
+    watched.page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
     assert watched.complaints == []
     if watched.page.locator("math").count():
         assert watched.page.evaluate("document.fonts.check('16px \"STIX Two Math\"')"), "the maths font has not loaded"
@@ -115,7 +118,14 @@ def test_no_missing_glyph_in_maths(page, book, book_url, watch):
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("page", PAGES + EXTRA)
 def test_nothing_scrolls_sideways(page, width, book_url, watch):
-    opened = watch(book_url, viewport={"width": width, "height": 844}).open(f"{book_url}/{page}.html")
+    """And what it looks like, light and dark, is left in _build/screenshots for whoever wants to see it."""
+    settings = {"viewport": {"width": width, "height": 844}, "reduced_motion": "reduce", "color_scheme": "light"}
+    opened = watch(book_url, **settings).open(f"{book_url}/{page}.html")
+    for scheme in ("light", "dark"):
+        opened.emulate_media(color_scheme=scheme)
+        opened.wait_for_function(f"document.documentElement.dataset.theme === '{scheme}'")
+        picture = SCREENSHOTS / f"{Path(page).name}-{width}-{scheme}.jpg"
+        opened.screenshot(path=picture, full_page=True, type="jpeg", quality=60)
     wide = opened.evaluate(
         """() => [...document.querySelectorAll("main article *")]
           .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
@@ -164,7 +174,8 @@ def test_links_within_the_book_lead_somewhere(page, book):
 
 def test_the_site_holds_nothing_that_no_page_needs(book):
     names = {path.name for path in book.rglob("*")}
-    assert not names & {"fontawesome.js", "sphinx-thebe.js", "require.js"}
+    assert not names & {"fontawesome.js", "sphinx-thebe.js", "require.js", "togglebutton.js", "locales"}
+    assert not names & {"book.css", "basic.css", "bootstrap.js", "doctools.js", "fa-solid-900.woff2"}, "in the bundle"
     assert not [name for name in names if name.endswith(".map")]
 
 

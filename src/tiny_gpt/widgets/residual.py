@@ -21,7 +21,7 @@ class ResidualStream(Explorer):
 
     _esm = front_end("residual")
     _css = style()
-    _room = (434, 832)
+    _room = (456, 830)
     profiles = traitlets.Dict().tag(sync=True)
     kind = traitlets.Unicode().tag(sync=True)
     depth = traitlets.Int(1).tag(sync=True)

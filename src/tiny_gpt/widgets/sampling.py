@@ -24,7 +24,7 @@ class SamplingExplorer(Explorer):
 
     _esm = front_end("sampling")
     _css = style("sampling")
-    _room = (484, 726)
+    _room = (480, 632)
     contexts = traitlets.List(traitlets.Dict()).tag(sync=True)
     vocab = traitlets.List(traitlets.Unicode()).tag(sync=True)
     context = traitlets.Int(0, min=0).tag(sync=True)
