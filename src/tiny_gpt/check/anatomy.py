@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from . import closed
 from .attention import Attention, Judged, judge_attention, operands
 from .subject import padded
 from .trace import Event, Trace
@@ -207,17 +208,38 @@ def layers_of(trace: Trace) -> list[Layer]:
         numbers = {mix.number for mix in mixes}
         outs = [e for e in trace.events if e.kind == "linear" and e.sources and e.sources <= numbers]
         outs = [e for e in outs if _only_moved(trace, e, mixes)]
+        if not outs and any(
+            not _square(trace, mix) for mix in mixes
+        ):  # in tiles, say: something is done to the sum before it is projected
+            later = [e for e in trace.events if e.kind == "linear" and closed.projections_of(trace, e)]
+            mine = [e for e in later if {p.number for p in closed.projections_of(trace, e)} == set(projections)]
+            outs = mine[:1]
         attention = Attention(mixes, [trace.events[n] for n in projections], outs[0] if outs else None)
         layers.append(Layer(attention))
         used |= set(projections) | {e.number for e in outs} | numbers
+    for out in trace.events:  # attention that has no products to be seen, but two ends
+        if out.kind == "linear" and out.number not in used and out.sources:
+            projections = closed.projections_of(trace, out)
+            if projections and not used & {e.number for e in projections}:
+                layers.append(Layer(Attention([], projections, out)))
+                used |= {out.number, *(e.number for e in projections)}
+    layers.sort(key=lambda layer: min((e.number for e in layer.attention.projections), default=0))
     for event in trace.events:
         before = [trace.events[n] for n in event.sources] if event.kind == "linear" else []
         if event.number in used or len(before) != 1 or before[0].kind != "linear" or before[0].number in used:
             continue
-        starts = [n for n, layer in enumerate(layers) if layer.attention.mixes[0].number < before[0].number]
+        starts = [n for n, layer in enumerate(layers) if _start(layer) < before[0].number]
         if layers:
             layers[starts[-1] if starts else 0].ffn.append((before[0], event))
     return layers
+
+
+def _square(trace: Trace, mix: Event) -> bool:
+    return operands(mix).P.shape[-2:] == (trace.T, trace.T)
+
+
+def _start(layer: Layer) -> int:
+    return min((e.number for e in (*layer.attention.projections, *layer.attention.mixes)), default=0)
 
 
 def _only_moved(trace: Trace, event: Event, mixes: list[Event]) -> bool:
@@ -335,9 +357,10 @@ class Walk:
         # Any function of the position alone? Then differences between texts are those of the tokens.
         made = combination(u - u[:1], {"tok": tok - tok[:1]})
         if made is not None:
-            if "pos" in atoms:
-                rest = u - made["tok"] * tok
-                if float(rest.std(1).max()) < 1e-6:
+            rest = u - made["tok"] * tok  # (B, T, C)
+            constant = float(rest.std(1).max()) < 1e-6 * float(u.abs().max())
+            if "pos" in atoms or (constant and rest.abs().max() > 1e-6 * u.abs().max()):
+                if constant:
                     self.found("position-constant", "the same vector is added at every position")
                 else:
                     self.found("position-misplaced", "what is added for the position is no row of the position table")
@@ -504,6 +527,8 @@ class Walk:
     def _no_positions(self) -> None:
         """No position is added. Do rotated queries and keys, or a bias on the scores, tell it?"""
         for layer in self.anatomy.layers:
+            if not layer.attention.mixes:
+                continue
             mixed = operands(layer.attention.mixes[0])
             if (self.trace.columns(mixed.q_index) < 0).any():
                 self.note("queries and keys are changed by their position (RoPE?): another design, not a mistake")

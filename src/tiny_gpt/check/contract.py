@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from .anatomy import layers_of, same
+from .attention import Attention, operands
 from .subject import B, T, crash, outputs, said
 from .trace import Trace, recorded
 
@@ -123,13 +124,16 @@ def _places(probes, trace: Trace, draws) -> None:
         return
     linear = {e.number: e for e in trace.events}
     layers = layers_of(trace)
+    insides = [_inside(layer.attention) for layer in layers]
     first = min((e.number for layer in layers for e in layer.attention.projections), default=0)
     seen = set()
     V = probes.subject.sizes["vocab_size"]
     for draw in draws:
         events = [linear[n] for n in draw.sources]
         kinds = {e.kind for e in events}
-        if not events or max(draw.sources) < first:
+        if events and any(draw.sources <= inside for inside in insides):
+            seen.add("weights")
+        elif not events or max(draw.sources) < first:
             seen.add("embedding")
         elif (
             len(events) == 1
@@ -167,6 +171,16 @@ def _places(probes, trace: Trace, draws) -> None:
             missing.append(f"the feed-forward network in block {number}")
     if missing:
         probes.found("dropout-missing", f"in train mode nothing is set to zero after {' and '.join(missing[:3])}")
+
+
+def _inside(attention: Attention) -> set[int]:
+    """The products that something within the attention (its weights, its heads' outputs) may be computed from."""
+    if not attention.mixes:
+        return {e.number for e in attention.projections}
+    inside = {mix.number for mix in attention.mixes}
+    if any(operands(mix).P.shape[-2:] != (T, T) for mix in attention.mixes):  # in tiles
+        inside |= {mix.scores.number for mix in attention.mixes}
+    return inside
 
 
 # --- Limits -----------------------------------------------------------------------------------------------------
@@ -210,8 +224,12 @@ def _bias(probes) -> None:
     in_linears, in_norms = L * 9 * C, (2 * L + 1) * C
     if more == 0:
         probes.found("bias-ignored", "the model has as many parameters with bias=False as with bias=True")
-    elif more == in_linears + in_norms or not _usual(probes):
+    elif more == in_linears + in_norms:
         return
+    elif not _usual(probes):
+        left = sum(p.dim() < 2 for p in subject.build(2, bias=False).parameters())
+        if left > 2 * L + 1 and not probes.has("head-bias"):
+            probes.found("bias-ignored", f"with bias=False, {left} vectors are left; the norms' gains are {2 * L + 1}")
     elif more == in_linears + in_norms - 3 * C * L:
         probes.note("queries, keys and values have no bias, whatever the config says, as in lesson one")
     elif more == in_linears:

@@ -378,7 +378,7 @@ class Trace(TorchDispatchMode):
     def _pair(self, event: Event, origin: Origin) -> None:
         """A product of two things that depend on the input: scores, or values mixed by weights made of scores."""
         made_of_pairs = [
-            [self.events[n] for n in sources if self.events[n].kind == "pair" and self.events[n].scores is None]
+            [self.events[n] for n in sorted(sources) if self.events[n].kind == "pair" and self.events[n].scores is None]
             for sources in (event.left_from, event.right_from)
         ]
         if made_of_pairs[0] and not made_of_pairs[1]:

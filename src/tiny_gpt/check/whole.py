@@ -171,16 +171,16 @@ class Probes:
             self.found("logits-shape", f"without targets the logits are {tuple(bare[0].shape)}, not {(B, T, V)}")
 
     def _failed(self, model: nn.Module, error: BaseException) -> Finding:
-        """forward fails at T below the context. At its full length too?"""
-        N = self.subject.sizes["block_size"]
-        ids = self.subject.tokens(B, N, 3)
-        try:
-            model(ids, ids)
-        except (Exception, SystemExit):
-            return crash(error, f"forward on ids of shape {(B, T)}")
-        return Finding(
-            "mask-stale", f"a text of {N} positions passes, one of {T} does not: {said(error)}", _line(error)
-        )
+        """forward fails at T below the context. At other lengths too?"""
+        for length in (self.subject.sizes["block_size"], 8, 6, 4, 2):
+            ids = self.subject.tokens(B, length, 3)
+            try:
+                model(ids, ids)
+            except (Exception, SystemExit):
+                continue
+            seen = f"a text of {length} positions passes, one of {T} does not: {said(error)}"
+            return Finding("mask-stale", seen, _line(error))
+        return crash(error, f"forward on ids of shape {(B, T)}")
 
     # --- Inside -------------------------------------------------------------------------------------------------
 
@@ -248,7 +248,8 @@ class Probes:
             by, t, position = worst
             self.found("future-leak", f"changing token {t} changed the logits at position {position} by {by:.2g}")
             if self.anatomy is None or not self.anatomy.layers:
-                self.found("mask-sees-next" if reach == 1 else "mask-missing", f"positions see {reach} ahead")
+                near = reach <= subject.sizes["n_layer"]  # one too many in each of the layers
+                self.found("mask-sees-next" if near else "mask-missing", f"positions see up to {reach} ahead")
 
     def _lengths(self, model, scale) -> None:
         """Prefixes agree with the whole, in any order of calls, up to the full context."""
@@ -309,14 +310,15 @@ FOLLOWS = {
         "mask-after-softmax", "mask-hides-past", "softmax-missing", "attention-differs")},
     "mask-excludes-self": {"not-finite", "dtype-nan", "generate-not-random", "crashes", "future-leak",
                            "prefix-differs"},
-    "mask-reversed": {"future-leak", "prefix-differs", "not-finite", "dtype-nan"},
+    "mask-reversed": {"crashes", "future-leak", "prefix-differs", "not-finite", "dtype-nan"},
     "heads-split-mixed": MIXING, "heads-merge-mixed": MIXING, "softmax-axis": MIXING, "norm-axis": MIXING,
-    "batch-leak": {"future-leak", "prefix-differs", "not-finite", "generate-batch", "generate-not-random",
-                   "generate-wrong-window", "generate-wrong-position", "crashes", "mask-stale"},
+    "batch-leak": {"attention-differs", "future-leak", "prefix-differs", "not-finite", "generate-batch",
+                   "generate-not-random", "generate-wrong-window", "generate-wrong-position", "crashes", "mask-stale"},
     "position-wrong-axis": {"batch-leak", "prefix-differs", "position-misplaced", "crashes", "mask-stale",
                             "generate-batch", "generate-not-random", "generate-wrong-window", "gradient-missing"},
     "untied": {"init-default", "state-dict-broken"}, "tied-by-copy": {"untied", "state-dict-broken"},
-    "norm-shared": {"gradient-missing"}, "heads-share-weights": {"gradient-missing"},
+    "norm-shared": {"gradient-missing"}, "qkv-shared": {"gradient-missing"},
+    "heads-ignored": {"heads-not-divisible", "gradient-missing"}, "heads-share-weights": {"gradient-missing"},
     "blocks-shared": {"gradient-missing", "state-dict-broken"},
     "generate-mutates-prompt": {"generate-length", "generate-temperature-zero"},
     "blocks-unregistered": {"gradient-missing", "dropout-in-eval", "state-dict-broken", "device-assumed",
