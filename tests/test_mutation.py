@@ -8,22 +8,7 @@ from tiny_gpt.check import CAUSES
 
 # What does not hold yet, and why. Strict: a case that is mended has to leave this table.
 KNOWN: dict[str, str] = {
-    "generate-wrong-position-last-but-one": "named, but after generate-wrong-window",
-    "mask-sees-next-query_loop-one-more": "named mask-missing",
-    "mask-stale-separate_qkv-too-small": "named crashes",
-    "scale-missing-log_space-none": "passes unseen",
-    "scale-by-width-query_loop-C": "passes unseen",
-    "softmax-axis-query_loop-heads": "passes unseen",
-    "position-constant-interleaved_h3d-one-row": "named init-bias",
-    "tied-by-copy-query_loop-data": "passes unseen",
-    "init-wrong-std-own_layernorm-variance": "named init-default",
     "init-bias-stacked_weights-ones": "passes unseen",
-    "blocks-unregistered-query_loop-list": "named dropout-in-eval",
-    "batch-leak-separate_qkv-first-row-only": "named, but after attention-differs",
-    "global-state-compact-seed-in-generate": "named generate-not-random",
-    "generate-wrong-position-functional_linear-mean": "named, but after generate-wrong-window",
-    "qkv-shared/0+bias-ignored/1": "only one of the two is named",
-    "generate-grad/0+generate-length/0": "only one of the two is named",
 }
 
 
