@@ -1,4 +1,4 @@
-"""The command ``tiny-gpt``: train a model, let it write, check a reader's own. Its flags are the fields of the dataclasses."""
+"""The command ``tiny-gpt``: train a model, let it write, check a reader's. Its flags are the dataclasses' fields."""
 
 import argparse
 import contextlib
@@ -91,7 +91,10 @@ class Check:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line. Exit codes: 0, 1 if a check finds something, 2 for wrong input (one line on stderr says which), 130 after Ctrl-C."""
+    """Run the command line.
+
+    Exit codes: 0, 1 if a check finds something, 2 for wrong input (one line on stderr says which), 130 after Ctrl-C.
+    """
     args = list(sys.argv[1:] if args is None else args)
     if hasattr(sys.stdout, "reconfigure"):  # a terminal without a character shows its number instead of an error
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -8,12 +8,15 @@ from collections.abc import Callable
 
 from .causes import CAUSES, explain
 from .exercise import ExerciseReport, exercise
+from .parts import block, causal_head, configure_optimizers, drop_in, feed_forward, generate, head, multi_head
 from .report import Finding, Report
 from .sandbox import SECONDS, apart
 from .subject import Subject
 from .whole import check_whole
 
-__all__ = ["CAUSES", "ExerciseReport", "Finding", "Report", "check", "exercise", "explain"]
+PARTS = (causal_head, head, multi_head, feed_forward, block, generate, configure_optimizers, drop_in)
+__all__ = ["CAUSES", "PARTS", "ExerciseReport", "Finding", "Report", "check", "exercise", "explain"]
+__all__ += [part.__name__ for part in PARTS]
 
 
 def check(Model: type, Config: Callable | None = None, *, seconds: float = SECONDS) -> Report:
@@ -32,3 +35,7 @@ def check(Model: type, Config: Callable | None = None, *, seconds: float = SECON
 def _check_here(Model: type, Config: Callable | None = None, seed: int = 0, sizes: dict | None = None) -> Report:
     """The same in this process, for tests of the checker itself: no protection, no time limit."""
     return check_whole(Subject(Model, Config, seed, sizes))
+
+
+for _part in PARTS:  # so that check.head(Head) works after "from tiny_gpt.check import check"
+    setattr(check, _part.__name__, _part)

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .attention import Attention, Judged, judge_attention
+from . import closed
+from .attention import Attention, Judged, judge_attention, operands
 from .subject import padded
-from .trace import Event, Origin, Trace
+from .trace import Event, Trace
 
 CLOSE = 2e-3  # relative: room for float32 inside the reader's code and for the eps of a norm
 
@@ -130,18 +131,26 @@ def candidates(trace: Trace, C: int, numbers) -> list[Tensor]:
 
 
 def combination(u: Tensor, atoms: dict[str, Tensor]) -> dict[str, float] | None:
-    """The coefficients of u as a sum of the atoms, or None if it is none."""
-    kept: dict[str, Tensor] = {}
-    for name, atom in atoms.items():
-        if not any(same(atom, other) for other in kept.values()):
-            kept[name] = atom
+    """The coefficients of u as a sum of the atoms, or None if it is none. An atom made of earlier ones is left out."""
     good = u.isfinite()
-    for atom in kept.values():
+    for atom in atoms.values():
         good = good & atom.isfinite()
-    if good.sum() < 4 * len(kept) + 4:
+    if good.sum() < 8 * len(atoms) + 8:
         return None
-    A = torch.stack([atom[good] for atom in kept.values()], 1).double()
-    target = u[good].double()
+    kept, basis, columns = [], [], []
+    for name, atom in atoms.items():
+        column = atom[good].double()
+        rest = column
+        for _ in range(2):  # twice: once leaves rounding errors behind
+            for direction in basis:
+                rest = rest - (rest @ direction) * direction
+        if rest.norm() > 1e-5 * column.norm():
+            kept.append(name)
+            columns.append(column)
+            basis.append(rest / rest.norm())
+    if not kept:
+        return None
+    A, target = torch.stack(columns, 1), u[good].double()
     solution = torch.linalg.lstsq(A, target[:, None]).solution[:, 0]
     if (A @ solution - target).abs().max() > CLOSE * target.abs().max():
         return None
@@ -199,17 +208,38 @@ def layers_of(trace: Trace) -> list[Layer]:
         numbers = {mix.number for mix in mixes}
         outs = [e for e in trace.events if e.kind == "linear" and e.sources and e.sources <= numbers]
         outs = [e for e in outs if _only_moved(trace, e, mixes)]
+        if not outs and any(
+            not _square(trace, mix) for mix in mixes
+        ):  # in tiles, say: something is done to the sum before it is projected
+            later = [e for e in trace.events if e.kind == "linear" and closed.projections_of(trace, e)]
+            mine = [e for e in later if {p.number for p in closed.projections_of(trace, e)} == set(projections)]
+            outs = mine[:1]
         attention = Attention(mixes, [trace.events[n] for n in projections], outs[0] if outs else None)
         layers.append(Layer(attention))
         used |= set(projections) | {e.number for e in outs} | numbers
+    for out in trace.events:  # attention that has no products to be seen, but two ends
+        if out.kind == "linear" and out.number not in used and out.sources:
+            projections = closed.projections_of(trace, out)
+            if projections and not used & {e.number for e in projections}:
+                layers.append(Layer(Attention([], projections, out)))
+                used |= {out.number, *(e.number for e in projections)}
+    layers.sort(key=lambda layer: min((e.number for e in layer.attention.projections), default=0))
     for event in trace.events:
         before = [trace.events[n] for n in event.sources] if event.kind == "linear" else []
         if event.number in used or len(before) != 1 or before[0].kind != "linear" or before[0].number in used:
             continue
-        starts = [n for n, layer in enumerate(layers) if layer.attention.mixes[0].number < before[0].number]
+        starts = [n for n, layer in enumerate(layers) if _start(layer) < before[0].number]
         if layers:
             layers[starts[-1] if starts else 0].ffn.append((before[0], event))
     return layers
+
+
+def _square(trace: Trace, mix: Event) -> bool:
+    return operands(mix).P.shape[-2:] == (trace.T, trace.T)
+
+
+def _start(layer: Layer) -> int:
+    return min((e.number for e in (*layer.attention.projections, *layer.attention.mixes)), default=0)
 
 
 def _only_moved(trace: Trace, event: Event, mixes: list[Event]) -> bool:
@@ -266,7 +296,11 @@ class Walk:
     weights: list[Tensor]
     anatomy: Anatomy
     gains: dict[str, Tensor] = field(default_factory=dict)
+    table: dict[str, Tensor] = field(default_factory=dict)
+    rms: list[tuple[str, bool]] = field(default_factory=list)
+    sums: list[tuple] = field(default_factory=list)  # readings without a norm, sums with a normalised copy
     no_table: bool = False  # nothing is added for the position
+    relu: bool = False  # lesson one's activation is welcome
 
     def found(self, id: str, evidence: str) -> None:
         if not any(known.id == id for known in self.anatomy.judged.findings):
@@ -282,9 +316,9 @@ class Walk:
         """The weights that could be an embedding table with this many rows."""
         C, found = self.sizes["n_embd"], []
         for n, w in enumerate(self.weights):
-            if w.dim() >= 2 and w.size(-1) == C and math.prod(w.shape[:-2]) == 1:
-                if w.size(-2) == rows or (not exact and w.size(-2) in padded(rows)):
-                    found.append(n)
+            table = w.dim() >= 2 and w.size(-1) == C and math.prod(w.shape[:-2]) == 1
+            if table and (w.size(-2) == rows or (not exact and w.size(-2) in padded(rows))):
+                found.append(n)
         return found
 
     def start(self) -> dict[str, Tensor]:
@@ -312,7 +346,7 @@ class Walk:
         if "tok" not in atoms:
             self.anatomy.lost("the token embedding could not be found, so the input was not followed")
             return
-        tok, C = atoms["tok"], self.sizes["n_embd"]
+        tok = atoms["tok"]
         made = combination(u, atoms)
         if made is not None:
             self.no_table = "pos" not in atoms
@@ -323,9 +357,10 @@ class Walk:
         # Any function of the position alone? Then differences between texts are those of the tokens.
         made = combination(u - u[:1], {"tok": tok - tok[:1]})
         if made is not None:
-            if "pos" in atoms:
-                rest = u - made["tok"] * tok
-                if float(rest.std(1).max()) < 1e-6:
+            rest = u - made["tok"] * tok  # (B, T, C)
+            constant = float(rest.std(1).max()) < 1e-6 * float(u.abs().max())
+            if "pos" in atoms or (constant and rest.abs().max() > 1e-6 * u.abs().max()):
+                if constant:
                     self.found("position-constant", "the same vector is added at every position")
                 else:
                     self.found("position-misplaced", "what is added for the position is no row of the position table")
@@ -357,7 +392,7 @@ class Walk:
 
     def _positions_elsewhere(self, u: Tensor, tok: Tensor) -> bool:
         """The row of the position table that stands at each place, where it is not the place's own."""
-        C, T = self.sizes["n_embd"], self.trace.T
+        C = self.sizes["n_embd"]
         made = combination(u - u.mean((0, 1)), {"tok": tok - tok.mean((0, 1))}) or {"tok": 1}
         for scale in dict.fromkeys((1.0, float(made["tok"]), math.sqrt(C))):
             rest = u - scale * tok  # (B, T, C)
@@ -385,7 +420,9 @@ class Walk:
 
     def norm(self, reading: Reading, who: str, where: str) -> None:
         kind = reading.kind
-        if kind == "layer":
+        if kind in ("none", "affine"):
+            self.sums.append(("raw", where, who))
+        elif kind == "layer":
             self.gains[f"{who} {where}"] = reading.gain
         elif kind == "rms":
             self.rms.append((f"{who} {where}", reading.shifted))
@@ -402,75 +439,102 @@ class Walk:
 
     def walk(self) -> None:
         """From the embeddings to the head."""
-        trace, sizes, layers = self.trace, self.sizes, self.anatomy.layers
-        self.rms: list[tuple[str, bool]] = []
         atoms = self.start()
-        table = {"pos": atoms["pos"]} if "pos" in atoms else {}
-        stream: dict[str, Tensor] = atoms  # what the next reading is expected to be made of
-        expected: dict[str, dict] | None = None
-        raw_first, normed_sum = False, []
-        for number, layer in enumerate(layers):
-            where = f"in block {number}"
-            judged = judge_attention(trace, layer.attention, sizes["n_head"], sizes["n_embd"], where)
-            for f in judged.findings:
-                self.found(f.id, f.evidence)
-            for n in judged.notes:
-                self.note(n)
+        self.table = {"pos": atoms["pos"]} if "pos" in atoms else {}
+        self.rms, self.sums = [], []
+        stream, parallel, raw_first = atoms, False, False
+        for number, layer in enumerate(self.anatomy.layers):
             if not layer.attention.projections:
-                self.anatomy.lost(f"{where} queries, keys and values could not be followed")
+                self.anatomy.lost(f"in block {number} queries, keys and values could not be followed")
                 return
-            first = layer.attention.projections[-1]
-            reading = read(trace, first, _core(stream))
+            reading = read(self.trace, layer.attention.projections[-1], _core(stream))
             if number == 0:
                 if reading.kind == "unknown":
-                    self._blind("attention", where)
+                    self._blind("attention", "in block 0")
                     return
                 self.embedding(reading.u, atoms)
                 raw_first = reading.kind == "none"
-            elif not self.wired(reading, stream, expected, number - 1, normed_sum) and reading.kind == "unknown":
+            elif not self.wired(reading, stream, parallel, number - 1) and reading.kind == "unknown":
                 return
-            self.norm(reading, "attention", where)
-            if reading.kind in ("none", "affine"):
-                normed_sum.append(("raw", where, "attention"))
-            s, X1 = reading.u, trace.input(first).double()
-            if layer.attention.out is None:
-                o = self._merged(layer)
-                if o is None:
-                    self.anatomy.lost(f"{where} what attention adds could not be followed")
-                    return
-                self.found(
-                    "out-projection-missing", f"{where} the heads' outputs reach the stream without a last matrix"
-                )
-            else:
-                o = trace.output(layer.attention.out).double()
-            atoms_mid = {"stream": s, "read": X1, "attention": o, **table}
-            if len(layer.ffn) != 1:
-                if not layer.ffn:
-                    self.anatomy.lost(f"{where} no feed-forward network of two linear layers was found")
-                    stream, expected = atoms_mid, None
-                    return
-                self.note(f"{where} more than one pair of linear layers follows the attention")
-            h, f = layer.ffn[-1]
-            middle = read(trace, layer.ffn[0][0], atoms_mid)
-            parallel = self.after_attention(middle, atoms_mid, number, normed_sum)
-            if parallel is None and middle.kind == "unknown":
+            after = self.block(layer, number, reading)
+            if after is None:
                 return
-            self.norm(middle, "feed-forward network", where)
-            if middle.kind in ("none", "affine"):
-                normed_sum.append(("raw", where, "feed-forward network"))
-            judged = judge_ffn(trace, (h, f), sizes["n_embd"], where)
-            for found in judged.findings:
-                self.found(found.id, found.evidence)
-            for n in judged.notes:
-                self.note(n)
-            X2, fo = trace.input(layer.ffn[0][0]).double(), trace.output(f).double()
-            stream = {"middle": middle.u, "attention": o, "read2": X2, "ffn": fo, "read": X1, "stream": s, **table}
-            for name, act in ACTIVATIONS.items():
-                stream[f"{name} of ffn"] = act(fo)
-            expected = {"parallel": parallel}
-        self._head(stream, expected, normed_sum)
-        self._norm_sum(raw_first, normed_sum)
+            stream, parallel = after
+        self._head(stream, parallel)
+        self._norm_sum(raw_first)
         self._norms_shared()
+        if self.no_table:
+            self._no_positions()
+
+    def block_alone(self, x: Tensor, result: Reading) -> None:
+        """One block by itself, from its input x (B, T, C) to its output."""
+        self.table, self.rms, self.sums = {}, [], []
+        layer = self.anatomy.layers[0]
+        if not layer.attention.projections:
+            self.anatomy.lost("queries, keys and values could not be followed")
+            return
+        reading = read(self.trace, layer.attention.projections[-1], {"stream": x})
+        if combination(reading.u, {"stream": x}) is None:
+            self._blind("attention", "in block 0")
+            return
+        after = self.block(layer, 0, reading)
+        if after is None:
+            return
+        self.wired(result, *after, 0)
+        self._norm_sum(reading.kind == "none")
+        self._norms_shared()
+        if self.rms:
+            self._rms()
+
+    def block(self, layer: Layer, number: int, reading: Reading) -> tuple[dict[str, Tensor], bool] | None:
+        """One block, given what its attention reads: what the next reading may be made of, and whether the branches
+        are parallel. None if the block could not be followed."""
+        trace, where, C = self.trace, f"in block {number}", self.sizes["n_embd"]
+        self._take(judge_attention(trace, layer.attention, self.sizes["n_head"], C, where))
+        self.norm(reading, "attention", where)
+        s, X1 = reading.u, trace.input(layer.attention.projections[-1]).double()
+        if layer.attention.out is None:
+            o = self._merged(layer)
+            if o is None:
+                self.anatomy.lost(f"{where} what attention adds could not be followed")
+                return None
+            self.found("out-projection-missing", f"{where} the heads' outputs reach the stream without a last matrix")
+        else:
+            o = trace.output(layer.attention.out).double()
+        if not layer.ffn:
+            self.anatomy.lost(f"{where} no feed-forward network of two linear layers was found")
+            return None
+        if len(layer.ffn) > 1:
+            self.note(f"{where} more than one pair of linear layers follows the attention")
+        atoms = {"stream": s, "read": X1, "attention": o, **self.table}
+        middle = read(trace, layer.ffn[0][0], atoms)
+        parallel = self.after_attention(middle, atoms, number)
+        if parallel is None and middle.kind == "unknown":
+            return None
+        self.norm(middle, "feed-forward network", where)
+        self._take(judge_ffn(trace, layer.ffn[-1], C, where, self.relu))
+        X2, f = trace.input(layer.ffn[0][0]).double(), trace.output(layer.ffn[-1][1]).double()
+        stream = {"middle": middle.u, "attention": o, "read2": X2, "ffn": f, "read": X1, "stream": s, **self.table}
+        stream |= {f"{name} of ffn": act(f) for name, act in ACTIVATIONS.items()}
+        return stream, bool(parallel)
+
+    def _take(self, judged: Judged) -> None:
+        for finding in judged.findings:
+            self.found(finding.id, finding.evidence)
+        for note in judged.notes:
+            self.note(note)
+
+    def _no_positions(self) -> None:
+        """No position is added. Do rotated queries and keys, or a bias on the scores, tell it?"""
+        for layer in self.anatomy.layers:
+            if not layer.attention.mixes:
+                continue
+            mixed = operands(layer.attention.mixes[0])
+            if (self.trace.columns(mixed.q_index) < 0).any():
+                self.note("queries and keys are changed by their position (RoPE?): another design, not a mistake")
+                return
+        if not any("ALiBi" in note for note in self.anatomy.judged.notes):
+            self.found("position-missing", "the first block reads the token embedding alone")
 
     def _blind(self, who: str, where: str) -> None:
         self.anatomy.lost(f"{where} what the {who} reads could not be explained")
@@ -486,12 +550,12 @@ class Walk:
         merged = torch.cat(parts, -1)
         return merged if merged.size(-1) == self.sizes["n_embd"] else None
 
-    def after_attention(self, reading: Reading, atoms: dict[str, Tensor], number: int, sums: list) -> bool | None:
+    def after_attention(self, reading: Reading, atoms: dict[str, Tensor], number: int) -> bool | None:
         """How the attention's output came into what the FFN reads. True if the branches are parallel, None if lost."""
         where = f"in block {number}"
         made = combination(reading.u, atoms)
         if made is None:
-            return self._not_a_sum(reading.u, atoms, where, "attention", sums)
+            return self._not_a_sum(reading.u, atoms, where, "attention")
         if "pos" in made:
             self.found("position-misplaced", f"{where} the position embedding enters the stream")
         s, n, o = made.get("stream", 0), made.get("read", 0), made.get("attention", 0)
@@ -503,31 +567,29 @@ class Walk:
         if (s, n, o) == (0, 0, 1):
             self.found("residual-missing", f"{said}: what was in the stream before is gone")
         elif (s, n, o) == (0, 1, 1):
-            sums.append(("sum", where, "attention", said))
-        elif s and o and not n or (n and o and not s):
+            self.sums.append(("sum", where, "attention", said))
+        elif (s and o and not n) or (n and o and not s):
             self.found("residual-doubled", said)
         else:
             self.found("residual-differs", said)
         return False
 
-    def _not_a_sum(self, u: Tensor, atoms, where: str, who: str, sums: list) -> bool | None:
+    def _not_a_sum(self, u: Tensor, atoms, where: str, who: str) -> bool | None:
         core = {n: a for n, a in atoms.items() if not n.endswith(" of ffn")}
         inner = explain(self.trace, u, set(range(len(self.trace.origins))), core)
         if inner.kind not in ("none", "unknown", "affine") and combination(inner.u, core) is not None:
-            sums.append(("normed", where, who, f"{where} the sum of stream and {who} is itself normalised"))
+            self.sums.append(("normed", where, who, f"{where} the sum of stream and {who} is itself normalised"))
             return False
         branch = "attention" if who == "attention" else "ffn"
         for base in ("stream", "middle", "read", "read2"):
             if base in atoms and affine_in(u - atoms[base], NORMS["layer"](atoms[branch])) is not None:
-                sums.append(("normed", where, who, f"{where} the norm stands after the {who}, on what it adds"))
+                self.sums.append(("normed", where, who, f"{where} the norm stands after the {who}, on what it adds"))
                 return False
         self.anatomy.lost(f"{where} what the stream holds after the {who} could not be explained")
         return None
 
-    def wired(self, reading: Reading, atoms: dict[str, Tensor], expected, number: int, sums: list) -> bool:
+    def wired(self, reading: Reading, atoms: dict[str, Tensor], parallel: bool, number: int) -> bool:
         """How a block's output is made of what it read and what its branches gave. False if that stays unknown."""
-        if expected is None:
-            return False
         where = f"in block {number}"
         basis = {name: atoms[name] for name in ("middle", "attention", "read2", "ffn") if name in atoms}
         made = combination(reading.u, basis)
@@ -545,27 +607,25 @@ class Walk:
                     made["ffn"] = made.pop("bent", 0)
                     break
         if made is None:
-            return self._not_a_sum(reading.u, atoms, where, "feed-forward network", sums) is not None
+            return self._not_a_sum(reading.u, atoms, where, "feed-forward network") is not None
         if "pos" in made:
             self.found("position-misplaced", f"{where} the position embedding enters the stream")
             made.pop("pos")
         m, o, n, f = (made.get(name, 0) for name in ("middle", "attention", "read2", "ffn"))
         said = f"{where} what leaves the block is {_sum(made)}"
-        if expected["parallel"] and f == 1 and m == 1 and o == 1:
+        if parallel and f == 1 and m == 1 and o == 1:
             self.found("branches-parallel", f"{where} both branches read the stream as it was before the block")
         elif (m, o, n, f) == (1, 0, 0, 1):
-            if expected["parallel"]:
+            if parallel:
                 self.found("branch-unused", f"{where} what attention gives never reaches the stream")
-        elif (
-            made == {"stream": 1} or (m, o, n, f) == (1, -1, 0, 0) or (expected["parallel"] and (m, n, f) == (1, 0, 0))
-        ):
+        elif made == {"stream": 1} or (m, o, n, f) == (1, -1, 0, 0) or (parallel and (m, n, f) == (1, 0, 0)):
             self.found("blocks-skipped", f"{where} what leaves the block is what entered it")
         elif (m, n, f) == (1, 0, 0):
             self.found("branch-unused", f"{said}: nothing of what the feed-forward network gives")
         elif (m, n, f) == (0, 0, 1) and not o:
             self.found("residual-missing", f"{said}: what was in the stream before is gone")
         elif (m, n, f) == (0, 1, 1):
-            sums.append(("sum", where, "feed-forward network", said))
+            self.sums.append(("sum", where, "feed-forward network", said))
         elif set(made) <= {"middle", "attention", "ffn"}:
             self.found("residual-doubled", said)
         else:
@@ -575,11 +635,11 @@ class Walk:
     def _has(self, id: str) -> bool:
         return any(f.id == id for f in self.anatomy.judged.findings)
 
-    def _norm_sum(self, raw_first: bool, sums: list) -> None:
+    def _norm_sum(self, raw_first: bool) -> None:
         """Post-norm, a residual from the normalised stream, or branches that read without a norm."""
-        raw = [s for s in sums if s[0] == "raw"]
-        added = [s for s in sums if s[0] == "sum"]
-        normed = [s for s in sums if s[0] == "normed"]
+        raw = [s for s in self.sums if s[0] == "raw"]
+        added = [s for s in self.sums if s[0] == "sum"]
+        normed = [s for s in self.sums if s[0] == "normed"]
         if normed or (raw_first and added):
             said = (normed or added)[0][3]
             self.found("norm-post", f"{said}; block 0's attention reads the stream as it is" if raw_first else said)
@@ -608,16 +668,16 @@ class Walk:
 
     # --- The head -----------------------------------------------------------------------------------------------
 
-    def _head(self, stream: dict[str, Tensor], expected, sums: list) -> None:
+    def _head(self, stream: dict[str, Tensor], parallel: bool) -> None:
         head = self.anatomy.head
         if head is None:
             self.anatomy.lost("the unembedding could not be found")
             return
         reading = read(self.trace, head, _core(stream))
         last = len(self.anatomy.layers) - 1
-        if not self.wired(reading, stream, expected, last, sums) and reading.kind == "unknown":
+        if not self.wired(reading, stream, parallel, last) and reading.kind == "unknown":
             return
-        if reading.kind in ("none", "affine"):
+        if reading.kind in ("none", "affine"):  # not self.norm: the head is no branch
             self.found("final-norm-missing", "what enters the unembedding is the last block's output as it is")
         else:
             self.norm(reading, "unembedding", "at the end")
@@ -637,8 +697,10 @@ class Walk:
 
 
 def _sum(made: dict[str, float]) -> str:
-    names = {"stream": "the stream", "read": "the attention's input", "attention": "attention", "middle": "the stream",
-             "read2": "the FFN's input", "ffn": "FFN", "pos": "position embedding", "tok": "token embedding"}  # fmt: skip
+    names = {
+        "stream": "the stream", "read": "the attention's input", "attention": "attention", "middle": "the stream",
+        "read2": "the FFN's input", "ffn": "FFN", "pos": "position embedding", "tok": "token embedding",
+    }  # fmt: skip
     parts = [
         names.get(name, name) if value == 1 else f"{value:.4g} · {names.get(name, name)}"
         for name, value in made.items()
@@ -693,7 +755,7 @@ def judge_head(trace: Trace, anatomy: Anatomy, logits: Tensor, weights: list[Ten
     V = logits.size(-1)
     if head.bias:
         anatomy.judged.add("head-bias", "a vector of the vocabulary's size is added to the logits")
-    if out.shape[:2] != logits.shape[:2] or V > out.size(-1):
+    if out.shape[:2] != logits.shape[:2] or out.size(-1) < V:
         return
     out, logits = out[..., :V], logits.double()
     if same(logits, out):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from . import closed
 from .report import Finding
 from .trace import Event, Trace
 
@@ -62,6 +63,9 @@ def judge_attention(trace: Trace, layer: Attention, H: int | None, C: int | None
     """Findings about one layer. ``H`` is the number of heads there should be, ``C`` the model's width."""
     judged = Judged()
     T, B = trace.T, trace.B
+    if not layer.mixes:
+        _judge_closed(trace, layer, H, C, judged, where)
+        return judged
     every = [operands(mix) for mix in layer.mixes]
     sizes = {heads.P.shape[-2:] for heads in every}
     if any(size == (B, B) for size in sizes):
@@ -77,18 +81,37 @@ def judge_attention(trace: Trace, layer: Attention, H: int | None, C: int | None
         judged.add("batch-leak", f"{where} the weights P are {B * T} × {B * T}: all texts are read as one long one")
         return judged
     if any(size != (T, T) for size in sizes):
-        judged.notes.append(f"{where} the attention's weights have an unusual shape and were not judged")
+        _judge_closed(trace, layer, H, C, judged, where)
         return judged
     plain = _judge_split(trace, every, judged, where)
     if plain:
         _judge_heads(trace, every, H, C, judged, where)
     for heads in every:
         before = len(judged.findings)
-        _judge_weights(trace, heads, H, C, plain or plain is None, judged, where)
+        judge_weights(trace, heads, H, C, plain or plain is None, judged, where)
         if len(judged.findings) > before:
             break
     _judge_merge(trace, layer, judged, where)
     return judged
+
+
+EVIDENCE = {
+    "scale-missing": "q·k enters the softmax unscaled", "scale-by-width": "q·k is divided by √C, not √D",
+    "scale-wrong": "q·k is multiplied by another factor", "mask-missing": "every position reads all others",
+    "mask-sees-next": "each position reads one too many", "mask-excludes-self": "no position reads itself",
+    "mask-reversed": "the later positions are read", "softmax-axis": "the weights do not sum to one along the keys",
+}  # fmt: skip
+
+
+def _judge_closed(trace: Trace, layer: Attention, H, C, judged: Judged, where: str) -> None:
+    """Judge by what goes in and what comes out."""
+    ids = None
+    if layer.out is not None and layer.projections and H is not None and C is not None:
+        ids = closed.name(trace, layer.projections, layer.out, H, C)
+    if ids is None:
+        judged.notes.append(f"{where} the attention's weights have an unusual shape and were not judged")
+    for id in ids or ():
+        judged.add(id, f"{where} what comes out is what attention gives when {EVIDENCE[id]}")
 
 
 def _rows_fit(rows: Tensor, T: int) -> Tensor:
@@ -189,7 +212,7 @@ def _slope(P: Tensor, S: Tensor, use: Tensor, dim: int) -> tuple[float, float]:
     return c, float((log - c * score).abs().max() / (1 + log.abs().max()))
 
 
-def _judge_weights(trace: Trace, heads: Heads, H, C, plain: bool, judged: Judged, where: str) -> None:
+def judge_weights(trace: Trace, heads: Heads, H, C, plain: bool, judged: Judged, where: str) -> None:
     P = heads.P.double()
     T, D = trace.T, heads.q.size(-1)
     factor = heads.factors[0] * heads.factors[1]

@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from .anatomy import layers_of, same
+from .attention import Attention, operands
 from .subject import B, T, crash, outputs, said
 from .trace import Trace, recorded
 
@@ -76,7 +77,7 @@ def _tied(probes, model, named) -> None:
     names = [named[min(numbers)][0] for numbers in (table, used)]
     V = probes.subject.sizes["vocab_size"]
     extra = f"{names[0]} and {names[1]} are two parameters: {b.numel()} numbers more than a tied model has"
-    if a.shape == b.shape and torch.equal(a, b) or a.shape == b.t().shape and torch.equal(a, b.t()):
+    if (a.shape == b.shape and torch.equal(a, b)) or (a.shape == b.t().shape and torch.equal(a, b.t())):
         probes.found("tied-by-copy", f"{extra}; they start equal")
     else:
         probes.found("untied", f"{extra}; rows of tokens that were not read ({V - V // 2} of {V}) get no gradient")
@@ -95,7 +96,9 @@ def dropout(probes) -> None:
     model = subject.loud(7, dropout=0.5)
     ids = subject.ids
     a, b = outputs(model, ids, ids), outputs(model, ids, ids)
-    if a.isfinite().all() and not same(a, b, 1e-5):
+    if not a.isfinite().all():
+        return
+    if not same(a, b, 1e-5):
         probes.found(
             "dropout-in-eval", f"in eval mode, two passes over the same ids differ by {float((a - b).abs().max()):.2g}"
         )
@@ -121,13 +124,16 @@ def _places(probes, trace: Trace, draws) -> None:
         return
     linear = {e.number: e for e in trace.events}
     layers = layers_of(trace)
+    insides = [_inside(layer.attention) for layer in layers]
     first = min((e.number for layer in layers for e in layer.attention.projections), default=0)
     seen = set()
     V = probes.subject.sizes["vocab_size"]
     for draw in draws:
         events = [linear[n] for n in draw.sources]
         kinds = {e.kind for e in events}
-        if not events or max(draw.sources) < first:
+        if events and any(draw.sources <= inside for inside in insides):
+            seen.add("weights")
+        elif not events or max(draw.sources) < first:
             seen.add("embedding")
         elif (
             len(events) == 1
@@ -167,13 +173,23 @@ def _places(probes, trace: Trace, draws) -> None:
         probes.found("dropout-missing", f"in train mode nothing is set to zero after {' and '.join(missing[:3])}")
 
 
+def _inside(attention: Attention) -> set[int]:
+    """The products that something within the attention (its weights, its heads' outputs) may be computed from."""
+    if not attention.mixes:
+        return {e.number for e in attention.projections}
+    inside = {mix.number for mix in attention.mixes}
+    if any(operands(mix).P.shape[-2:] != (T, T) for mix in attention.mixes):  # in tiles
+        inside |= {mix.scores.number for mix in attention.mixes}
+    return inside
+
+
 # --- Limits -----------------------------------------------------------------------------------------------------
 
 
 def limits(probes) -> None:
     """Sizes that cannot work must be refused; bias must be followed."""
     subject = probes.subject
-    V, C, H, N = (subject.sizes[name] for name in ("vocab_size", "n_embd", "n_head", "block_size"))
+    C, H, N = (subject.sizes[name] for name in ("n_embd", "n_head", "block_size"))
     odd = C + 1 if (C + 1) % H else C + 2
     if _runs(lambda: subject.build(1, n_embd=odd)(subject.ids, subject.ids)):
         probes.found("heads-not-divisible", f"n_embd={odd} with n_head={H} is built and runs")
@@ -194,44 +210,41 @@ def _runs(attempt) -> bool:
 
 
 def _bias(probes) -> None:
-    subject, L = probes.subject, probes.subject.sizes["n_layer"]
+    """Count: how many numbers does bias=True add, and how many should it?"""
+    subject = probes.subject
+    L, C = subject.sizes["n_layer"], subject.sizes["n_embd"]
 
-    def vectors(bias: bool) -> list[str]:
-        named = subject.build(2, bias=bias).named_parameters()
-        return [name for name, p in named if p.dim() < 2 or max(p.shape) == p.numel()]
+    def count(bias: bool) -> int:
+        return sum(p.numel() for p in subject.build(2, bias=bias).parameters())
 
     try:
-        with_bias, without = vectors(True), vectors(False)
+        more = count(True) - count(False)
     except (TypeError, AttributeError):
         return
-    gains = 2 * L + 1
-    if probes.has(
-        "blocks-unregistered", "blocks-shared", "norm-shared", "norm-missing", "final-norm-missing", "head-bias"
-    ):
-        if with_bias and with_bias == without and len(without) > gains:
-            probes.found("bias-ignored", f"with bias=False there are still {len(without)} vectors, as with bias=True")
+    in_linears, in_norms = L * 9 * C, (2 * L + 1) * C
+    if more == 0:
+        probes.found("bias-ignored", "the model has as many parameters with bias=False as with bias=True")
+    elif more == in_linears + in_norms:
         return
-    if len(without) > gains:
-        extra = [name for name in without if "bias" in name] or without[gains:]
-        probes.found("bias-ignored", f"with bias=False, {len(without) - gains} biases are left, {extra[0]} among them")
-    elif len(with_bias) <= len(without):
-        probes.found("bias-ignored", "with bias=True there is no bias")
-    elif len(with_bias) < 2 * gains + 4 * L:
-        missing = 2 * gains + 4 * L - len(with_bias)
-        if probes.anatomy is not None and probes.anatomy.complete:
-            silent = _without_bias(probes)
-            if silent:
-                probes.found("bias-ignored", f"with bias=True, {missing} biases are missing: {silent}")
+    elif not _usual(probes):
+        left = sum(p.dim() < 2 for p in subject.build(2, bias=False).parameters())
+        if left > 2 * L + 1 and not probes.has("head-bias"):
+            probes.found("bias-ignored", f"with bias=False, {left} vectors are left; the norms' gains are {2 * L + 1}")
+    elif more == in_linears + in_norms - 3 * C * L:
+        probes.note("queries, keys and values have no bias, whatever the config says, as in lesson one")
+    elif more == in_linears:
+        probes.found("bias-ignored", f"bias=True adds {more} numbers: those of the linear layers and none in the norms")
+    else:
+        want = f"9·C in each block's linear layers and C in each norm make {in_linears + in_norms}"
+        probes.found("bias-ignored", f"bias=True adds {more} numbers; {want}")
 
 
-def _without_bias(probes) -> str:
-    """Which linear maps of the blocks have no bias, though the config asks for one."""
-    missing = []
-    for number, layer in enumerate(probes.anatomy.layers):
-        events = {"attention's output projection": layer.attention.out}
-        events |= {"the feed-forward network": e for pair in layer.ffn for e in pair if not e.bias}
-        missing += [f"that of {name} in block {number}" for name, e in events.items() if e is not None and not e.bias]
-    return ", ".join(missing[:2])
+def _usual(probes) -> bool:
+    """Has the model the parts that the count of biases supposes, each once?"""
+    other = ("blocks-", "norm-", "final-", "head", "qkv-", "out-", "ffn-", "branch", "parameters-missing")
+    designs = any("another design" in note for note in probes.report.notes)
+    known = probes.anatomy is not None and probes.anatomy.complete
+    return known and not designs and not any(f.id.startswith(other) for f in probes.report.findings)
 
 
 # --- Devices and precisions -------------------------------------------------------------------------------------

@@ -21,12 +21,12 @@ def probe(probes) -> None:
     for number, (name, p) in enumerate(model.named_parameters()):
         p = p.detach().double()
         is_constant = _constant(p, 0.0) or _constant(p, 1.0)
-        if p.dim() < 2 or max(p.shape) == p.numel() or (matrices and number not in matrices and is_constant):
+        if p.dim() < 2 or max(p.shape) == p.numel() or (number not in matrices and is_constant):
             if not _constant(p, 0.0) and not _constant(p, 1.0):
                 biases.append((name, p))
             continue
         std, mean = float(p.std()), float(p.mean())
-        low = smallest if number in writers or not matrices else STD
+        low = smallest if number in writers or number not in matrices else STD
         if number in tables:
             low = 0.01  # GPT-2 itself drew its position embeddings at 0.01
         if not low * (1 - ROOM) <= std <= STD * (1 + ROOM) or abs(mean) > 0.25 * std:
@@ -77,12 +77,13 @@ def _loudest(found: list[tuple[str, float]]) -> tuple[str, float]:
 
 def _is_default(p: Tensor, std: float) -> bool:
     """Embedding's N(0, 1), Linear's uniform with variance 1 / (3 fan_in), or attention's Xavier draw."""
-    known = [1.0]
-    for fan in {p.size(-1), p.size(0)}:
-        known.append(1 / math.sqrt(3 * fan))
+    if abs(std - 1) < ROOM / 2:
+        return True
+    known = [1 / math.sqrt(3 * p.size(-1))]
     if p.size(0) == 3 * p.size(-1):  # nn.MultiheadAttention draws its three matrices by Xavier's rule
         known.append(math.sqrt(2 / (p.size(0) + p.size(-1))))
-    return any(abs(std / value - 1) < ROOM for value in known)
+    uniform = float(p.abs().max()) < 1.9 * std
+    return uniform and any(abs(std / value - 1) < ROOM / 2 for value in known)
 
 
 def _first_loss(probes, model) -> None:

@@ -9,6 +9,11 @@ import numpy as np
 import torch
 
 
+def _silenced() -> bool:
+    """Is there a filter that hides all warnings? (Single ones are added by PyTorch itself when it is imported.)"""
+    return any(f[0] == "ignore" and f[1] is None and f[2] is Warning and f[3] is None for f in warnings.filters)
+
+
 def _now() -> dict[str, Any]:
     return {
         "default dtype": torch.get_default_dtype(),
@@ -19,7 +24,7 @@ def _now() -> dict[str, Any]:
         "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
         "anomaly detection": torch.is_anomaly_enabled(),
         "matmul precision": torch.get_float32_matmul_precision(),
-        "warning filters": list(warnings.filters),
+        "warnings": "silenced" if _silenced() else "shown",
     }
 
 
@@ -28,17 +33,13 @@ class Settings:
     """The settings as they were when this was made, random states included."""
 
     values: dict[str, Any] = field(default_factory=_now)
+    filters: list = field(default_factory=lambda: list(warnings.filters))
     states: tuple = field(default_factory=lambda: (torch.get_rng_state(), random.getstate(), np.random.get_state()))
 
     def changes(self) -> list[str]:
         """What has been changed since, in words."""
         now = _now()
-        quiet = ("warning filters",)
-        return [
-            f"{name}: {now[name]} in place of {old}" if name not in quiet else f"{name} were changed"
-            for name, old in self.values.items()
-            if now[name] != old
-        ]
+        return [f"{name}: {now[name]} in place of {old}" for name, old in self.values.items() if now[name] != old]
 
     def restore(self) -> None:
         """Put back settings and random states."""
@@ -51,7 +52,8 @@ class Settings:
         torch.use_deterministic_algorithms(old["deterministic algorithms"])
         torch.autograd.set_detect_anomaly(old["anomaly detection"])
         torch.set_float32_matmul_precision(old["matmul precision"])
-        warnings.filters[:] = old["warning filters"]
+        if _silenced() and old["warnings"] == "shown":
+            warnings.filters[:] = self.filters
         torch.set_rng_state(self.states[0])
         random.setstate(self.states[1])
         np.random.set_state(self.states[2])

@@ -76,6 +76,7 @@ class Subject:
         self.sizes = {**SIZES, **(sizes or {})}
         self.ids = self.tokens(B, T, 1)  # (B, T)
         self.targets = self.tokens(B, T, 2)  # (B, T)
+        self.targets[0, 1], self.targets[1, 2] = 0, self.sizes["vocab_size"] - 1  # so that each end is there
 
     @staticmethod
     def _config_of(Model: type) -> Callable:

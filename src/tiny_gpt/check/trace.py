@@ -267,6 +267,8 @@ class Trace(TorchDispatchMode):
             pass
         elif shape[:2] == (T, B):
             rows = rows.view(B, T).t().reshape(-1)
+        elif len(shape) == 3 and (shape[0], shape[2]) == (B, T):  # channels second, as a convolution has them
+            return rows.view(B, 1, T).expand(shape).reshape(-1)
         elif shape[:1] != (B * T,):
             return None
         per_row = math.prod(shape) // (B * T)
@@ -289,8 +291,10 @@ class Trace(TorchDispatchMode):
             else:
                 swapped = tree_map(index_of, args)
             return [o for o in tree_leaves(func(*swapped, **kwargs)) if isinstance(o, Tensor)]
-        except Exception:  # a movement that an index tensor cannot follow is a new origin
-            return None
+        except Exception:
+            if name.endswith("view"):  # the index lies otherwise in memory than the numbers
+                return [infos[0].index.reshape(outs[0].shape)]
+            return None  # a movement that an index tensor cannot follow is a new origin
 
     def _constant(self, args, tensors, infos) -> float | None:
         """The constant of ``x * c`` or ``x / c``, if that is what this is."""
@@ -374,7 +378,7 @@ class Trace(TorchDispatchMode):
     def _pair(self, event: Event, origin: Origin) -> None:
         """A product of two things that depend on the input: scores, or values mixed by weights made of scores."""
         made_of_pairs = [
-            [self.events[n] for n in sources if self.events[n].kind == "pair" and self.events[n].scores is None]
+            [self.events[n] for n in sorted(sources) if self.events[n].kind == "pair" and self.events[n].scores is None]
             for sources in (event.left_from, event.right_from)
         ]
         if made_of_pairs[0] and not made_of_pairs[1]:

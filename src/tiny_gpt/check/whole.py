@@ -63,7 +63,11 @@ class Probes:
         except Stop:
             raise
         except (Exception, SystemExit) as error:
-            self.add(crash(error, f"while its {name} was checked"))
+            found = crash(error, f"while its {name} was checked")
+            if found.where or isinstance(error, SystemExit):
+                self.add(found)
+            else:  # none of the reader's lines is to blame
+                self.note(f"{name} could not be checked: {said(error)}")
         finally:
             self.unchanged(settings, f"when {name} was checked")
 
@@ -167,16 +171,16 @@ class Probes:
             self.found("logits-shape", f"without targets the logits are {tuple(bare[0].shape)}, not {(B, T, V)}")
 
     def _failed(self, model: nn.Module, error: BaseException) -> Finding:
-        """forward fails at T below the context. At its full length too?"""
-        N = self.subject.sizes["block_size"]
-        ids = self.subject.tokens(B, N, 3)
-        try:
-            model(ids, ids)
-        except (Exception, SystemExit):
-            return crash(error, f"forward on ids of shape {(B, T)}")
-        return Finding(
-            "mask-stale", f"a text of {N} positions passes, one of {T} does not: {said(error)}", _line(error)
-        )
+        """forward fails at T below the context. At other lengths too?"""
+        for length in (self.subject.sizes["block_size"], 8, 6, 4, 2):
+            ids = self.subject.tokens(B, length, 3)
+            try:
+                model(ids, ids)
+            except (Exception, SystemExit):
+                continue
+            seen = f"a text of {length} positions passes, one of {T} does not: {said(error)}"
+            return Finding("mask-stale", seen, _line(error))
+        return crash(error, f"forward on ids of shape {(B, T)}")
 
     # --- Inside -------------------------------------------------------------------------------------------------
 
@@ -244,7 +248,8 @@ class Probes:
             by, t, position = worst
             self.found("future-leak", f"changing token {t} changed the logits at position {position} by {by:.2g}")
             if self.anatomy is None or not self.anatomy.layers:
-                self.found("mask-sees-next" if reach == 1 else "mask-missing", f"positions see {reach} ahead")
+                near = reach <= subject.sizes["n_layer"]  # one too many in each of the layers
+                self.found("mask-sees-next" if near else "mask-missing", f"positions see up to {reach} ahead")
 
     def _lengths(self, model, scale) -> None:
         """Prefixes agree with the whole, in any order of calls, up to the full context."""
@@ -295,38 +300,43 @@ def _close(a: Tensor, b: Tensor, scale: float) -> bool:
 
 # What else each cause shows. A finding whose cause is there too is folded under it.
 MIXING = {  # what may follow when numbers come from the wrong places
-    "future-leak", "batch-leak", "prefix-differs", "not-finite", "state-kept", "mask-stale", "mask-missing", "dtype-nan",
-    "generate-wrong-window", "generate-batch", "generate-wrong-position", "generate-not-random", "crashes",
+    "future-leak", "batch-leak", "prefix-differs", "not-finite", "state-kept", "mask-stale", "mask-missing",
+    "dtype-nan", "generate-wrong-window", "generate-batch", "generate-wrong-position", "generate-not-random", "crashes",
     "mask-sees-next",
 }  # fmt: skip
 
 FOLLOWS = {
     **{id: {"future-leak", "prefix-differs"} for id in ("mask-missing", "mask-sees-next", "mask-reversed", "mask-soft",
         "mask-after-softmax", "mask-hides-past", "softmax-missing", "attention-differs")},
-    "mask-excludes-self": {"not-finite", "dtype-nan", "generate-not-random", "crashes", "future-leak", "prefix-differs"},
-    "mask-reversed": {"future-leak", "prefix-differs", "not-finite", "dtype-nan"},
+    "mask-excludes-self": {"not-finite", "dtype-nan", "generate-not-random", "crashes", "future-leak",
+                           "prefix-differs"},
+    "mask-reversed": {"crashes", "future-leak", "prefix-differs", "not-finite", "dtype-nan"},
     "heads-split-mixed": MIXING, "heads-merge-mixed": MIXING, "softmax-axis": MIXING, "norm-axis": MIXING,
-    "batch-leak": {"future-leak", "prefix-differs", "not-finite", "generate-batch", "generate-not-random",
-                   "generate-wrong-window", "generate-wrong-position", "crashes", "mask-stale"},
-    "position-wrong-axis": {"batch-leak", "prefix-differs", "position-misplaced", "crashes", "mask-stale", "generate-batch",
-                            "generate-not-random", "generate-wrong-window", "gradient-missing"},
+    "batch-leak": {"attention-differs", "future-leak", "prefix-differs", "not-finite", "generate-batch",
+                   "generate-not-random", "generate-wrong-window", "generate-wrong-position", "crashes", "mask-stale"},
+    "position-wrong-axis": {"batch-leak", "prefix-differs", "position-misplaced", "crashes", "mask-stale",
+                            "generate-batch", "generate-not-random", "generate-wrong-window", "gradient-missing"},
     "untied": {"init-default", "state-dict-broken"}, "tied-by-copy": {"untied", "state-dict-broken"},
-    "norm-shared": {"gradient-missing"}, "heads-share-weights": {"gradient-missing"},
+    "norm-shared": {"gradient-missing"}, "qkv-shared": {"gradient-missing"},
+    "heads-ignored": {"heads-not-divisible", "gradient-missing"}, "heads-share-weights": {"gradient-missing"},
     "blocks-shared": {"gradient-missing", "state-dict-broken"},
     "generate-mutates-prompt": {"generate-length", "generate-temperature-zero"},
-    "blocks-unregistered": {"gradient-missing", "dropout-in-eval", "state-dict-broken", "device-assumed", "dtype-nan", "init-default",
-                            "parameters-missing", "bias-ignored"},
+    "blocks-unregistered": {"gradient-missing", "dropout-in-eval", "state-dict-broken", "device-assumed",
+                            "dtype-nan", "init-default", "parameters-missing", "bias-ignored"},
     "blocks-skipped": {"gradient-missing"}, "branch-unused": {"gradient-missing"},
     "final-norm-missing": {"gradient-missing"}, "norm-missing": {"gradient-missing"},
     "position-missing": {"gradient-missing"}, "position-constant": {"gradient-missing"},
     "out-projection-missing": {"gradient-missing"},
-    "logits-are-probabilities": {"loss-after-softmax", "loss-wrong", "generate-not-random", "generate-temperature"},
+    "logits-are-probabilities": {"loss-after-softmax", "loss-wrong", "generate-not-random", "generate-temperature",
+                                 "generate-top-k"},
+    "generate-wrong-window": {"generate-not-random", "generate-temperature", "generate-temperature-zero",
+                              "generate-top-k"},
     "position-misplaced": {"position-missing", "prefix-differs", "generate-wrong-window"},
     "parameters-missing": {"position-missing"},
     "dropout-in-eval": {"state-kept", "future-leak", "batch-leak", "prefix-differs", "generate-wrong-window"},
     "loss-detached": {"gradient-missing", "inplace-breaks-grad"},
     "returns-wrong": {"loss-detached"},
-    "device-assumed": set(), "mask-stale": {"prefix-differs", "generate-no-crop", "crashes"},
+    "device-assumed": set(), "mask-stale": {"prefix-differs", "future-leak", "generate-no-crop", "crashes"},
     "generate-length": {"generate-wrong-window"},
 }  # fmt: skip
 SYMPTOMS = ("future-leak", "prefix-differs", "batch-leak", "not-finite", "state-kept", "gradient-missing", "crashes")
