@@ -7,46 +7,54 @@ from tiny_gpt import bugs
 from tiny_gpt.check import CAUSES
 
 # What does not hold yet, and why. Strict: a case that is mended has to leave this table.
-KNOWN: dict[str, str] = {}
+KNOWN: dict[str, str] = {
+    "init-bias-stacked_weights-ones": "passes unseen",
+}
 
 
-def cases(*groups):
-    """The parameters of a test: every case, those in KNOWN marked as expected failures."""
-    for case in (case for group in groups for case in group):
-        marks = [pytest.mark.xfail(reason=KNOWN[case.name], strict=True)] if case.name in KNOWN else []
-        yield pytest.param(case, id=case.name, marks=marks)
+def param(case):
+    """A case as a test's parameter; one in KNOWN is marked as an expected failure."""
+    marks = [pytest.mark.xfail(reason=KNOWN[case.name], strict=True)] if case.name in KNOWN else []
+    return pytest.param(case, id=case.name, marks=marks)
+
+
+def cases(group):
+    return pytest.mark.parametrize("case", [param(case) for case in group])
 
 
 @pytest.fixture(scope="module")
-def verdicts(request):
-    """Case name to the ids found: all cases that were selected, judged side by side in one process a core."""
-    chosen = [item.callspec.params["case"] for item in request.session.items if "verdicts" in item.fixturenames]
-    return {case.name: found for case, found in zip(chosen, mutation.judge_all(chosen), strict=True)}
+def verdict(request):
+    """``verdict(case)``: the ids that the checker found. All selected cases are judged side by side."""
+    chosen = [item.callspec.params["case"] for item in request.session.items if "verdict" in item.fixturenames]
+    pool = mutation.processes()
+    running = {case.name: pool.submit(mutation.judge, case) for case in chosen}
+    yield lambda case: running[case.name].result()
+    pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("case", cases(mutation.RIGHT))
-def test_a_right_model_gets_no_finding(case, verdicts):
-    assert verdicts[case.name] == []
+@cases(mutation.RIGHT)
+def test_a_right_model_gets_no_finding(case, verdict):
+    assert verdict(case) == []
 
 
-@pytest.mark.parametrize("case", cases(mutation.PLANTED))
-def test_a_planted_bug_is_named_first(case, verdicts):
-    assert verdicts[case.name][:1] == list(case.wanted)
+@cases(mutation.PLANTED)
+def test_a_planted_bug_is_named_first(case, verdict):
+    assert verdict(case)[:1] == list(case.wanted)
 
 
-@pytest.mark.parametrize("case", cases(mutation.IN_VARIANTS))
-def test_a_bug_in_other_hands_is_named_first(case, verdicts):
-    assert verdicts[case.name][:1] == list(case.wanted)
+@cases(mutation.IN_VARIANTS)
+def test_a_bug_in_other_hands_is_named_first(case, verdict):
+    assert verdict(case)[:1] == list(case.wanted)
 
 
-@pytest.mark.parametrize("case", cases(mutation.PAIRS))
-def test_of_two_bugs_both_are_named(case, verdicts):
-    assert set(case.wanted) <= set(verdicts[case.name])
+@cases(mutation.PAIRS)
+def test_of_two_bugs_both_are_named(case, verdict):
+    assert set(case.wanted) <= set(verdict(case))
 
 
-@pytest.mark.parametrize("case", cases(mutation.ELSEWHERE))
-def test_other_sizes_and_other_random_numbers_change_no_verdict(case, verdicts):
-    assert mutation.right(case, verdicts[case.name]), verdicts[case.name]
+@cases(mutation.ELSEWHERE)
+def test_other_sizes_and_other_random_numbers_change_no_verdict(case, verdict):
+    assert mutation.right(case, verdict(case)), verdict(case)
 
 
 def test_there_are_enough_of_each():

@@ -869,19 +869,6 @@ DROPOUT = (
 )
 
 BATCH = (
-    mutant(
-        "batch-leak",
-        "flat_tokens",
-        "view",
-        (
-            ".view(B, T, H, -1).transpose(1, 2).reshape(B * H, T, -1)",
-            ".view(T, B, H, -1).permute(1, 2, 0, 3).reshape(B * H, T, -1)",
-        ),
-        (
-            ".transpose(1, 2).reshape(B * T, -1)\n        return",
-            ".permute(2, 0, 1, 3).reshape(B * T, -1)\n        return",
-        ),
-    ),
     mutant("batch-leak", "time_first", "view", ("time = idx.t()", "time = idx.reshape(idx.size(1), idx.size(0))")),
     mutant(
         "batch-leak",
@@ -987,10 +974,7 @@ CONTRACT = (
         "dtype-nan",
         "padded_vocab",
         "float-attribute",
-        (
-            '        self.register_buffer("mask", torch.full((cfg.block_size, cfg.block_size), -math.inf).triu(1))  # saved, too\n',
-            "        self.mask = torch.full((cfg.block_size, cfg.block_size), -math.inf).triu(1)\n",
-        ),
+        ('self.register_buffer("mask", ', "self.mask = ("),
         ("self.mask[None, None, :T, :T]", "self.mask.to(x.device)[None, None, :T, :T]"),
     ),
     mutant(

@@ -244,9 +244,9 @@ INITIALISATION = (
             planting("0.2", "0.2 in place of 0.02.", swap(INIT, "0.02", "0.2")),
             planting("0.002", "0.002 in place of 0.02.", swap(INIT, "0.02", "0.002")),
             planting(
-                "xavier",
-                "Xavier's rule for every matrix.",
-                (INIT, "            nn.init.xavier_normal_(module.weight)\n"),
+                "kaiming",
+                "Kaiming's rule for every matrix.",
+                (INIT, "            nn.init.kaiming_normal_(module.weight)\n"),
             ),
         ),
     ),
