@@ -252,7 +252,7 @@ def test_a_file_to_begin_with(in_here, refused, tmp_path):
     assert f"tiny-gpt check {mine}" in out
     code, out, _ = in_here("check", mine)
     assert code == 1
-    assert "not written yet" in out
+    assert "not written yet" in out.lower()
     mine.write_text("x = 1  # hours of work\n")
     refused("start", mine, says="exists and is left as it is")
     assert mine.read_text() == "x = 1  # hours of work\n"

@@ -121,10 +121,8 @@ class Probes:
             raise Stop(crash(error, "while the model was built")) from None
         if not isinstance(model, nn.Module):
             raise Stop(Finding("returns-wrong", f"the class gives a {type(model).__name__}, not an nn.Module"))
-        if not list(model.parameters()):
-            if type(model).forward is nn.Module.forward:
-                raise Stop(None)
-            raise Stop(Finding("blocks-unregistered", "model.parameters() is empty"))
+        if type(model).forward is nn.Module.forward:
+            raise Stop(None)
         return model
 
     def first_forward(self, model: nn.Module) -> None:
@@ -139,6 +137,8 @@ class Probes:
             raise Stop(self._failed(model, error)) from None
         if result is None:
             raise Stop(None)
+        if not list(model.parameters()):  # asked only now: what is not written yet has none either
+            raise Stop(Finding("blocks-unregistered", "model.parameters() is empty"))
         self.returned = result
         if not (isinstance(result, tuple | list) and len(result) >= 2):
             raise Stop(Finding("returns-wrong", f"with targets, forward returns {_kind(result)}, not (logits, loss)"))
