@@ -229,7 +229,7 @@ export const power = (v) => `10${String(Math.round(Math.log10(v))).replace(/./g,
  * `x`, `y`: { domain: [low, high], label, log: base or 0, ticks: values or undefined, show }. An axis that is null is
  * not drawn, and its values are pixels. `alt` says in words what the chart shows. */
 export function axes({ width, height, x, y, title = "", alt }) {
-  const box = { left: y ? 54 : 4, right: width - 10, top: title ? 28 : 10, bottom: height - (x ? 42 : 6) };
+  const box = { left: y ? 54 : 4, right: width - 16, top: title ? 28 : 10, bottom: height - (x ? 42 : 6) };
   const place = {
     x: x ? scale(x.domain, [box.left, box.right], x.log) : (v) => v,
     y: y ? scale(y.domain, [box.bottom, box.top], y.log) : (v) => v,
@@ -296,7 +296,7 @@ export function level(chart, value, words, { above = true } = {}) {
   const y = chart.y(value);
   chart.plot.append(
     s("line", { class: "tgw-level", x1: chart.box.left, x2: chart.box.right, y1: y, y2: y }),
-    s("text", { class: "tgw-quiet", x: chart.box.right, y: y + (above ? -5 : 14), "text-anchor": "end" }, words),
+    s("text", { class: "tgw-quiet", x: chart.box.right - 5, y: y + (above ? -5 : 14), "text-anchor": "end" }, words),
   );
 }
 

@@ -44,6 +44,8 @@ export function revive(text, patients, tests, diagnoses) {
 
 const clear = (x) => (x === null ? "none" : Math.abs(x) < 1e-4 ? "0" : precise(x));
 
+const nats = (x) => (x === null ? "NaN" : shown(x, 3));
+
 /* A test's result in a sentence. */
 export function result(name, patient) {
   const found = patient.tests[name];
@@ -176,13 +178,12 @@ function build({ model, root, put }) {
     const done = marks.filter(Boolean).length;
     tally.textContent = `${done} of ${patients.length} diagnosed, ${total} of ${START * done} points.`;
     const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
-    const first = patient.train[0];
     facts.replaceChildren(
       ...fact("Trained on", SOURCES[patient.source] ?? patient.source),
       ...fact("Sizes", "3 layers, 4 heads, width 64, context 48, no biases"),
       ...fact("Parameters", shown(patient.parameters, 0)),
-      ...fact("First loss", `${first === null ? "NaN" : shown(first, 3)} nats, beside ln ${patient.vocab_size} = ${shown(Math.log(patient.vocab_size), 3)}`),
-      ...fact("Last losses", `training ${clear(patient.train.at(-1))}, validation ${clear(patient.valid.at(-1))} nats after ${patient.steps} updates${patient.floor ? `; the source's entropy is ${shown(patient.floor, 3)}` : ""}`),
+      ...fact("First loss", `${nats(patient.train[0])} nats, beside ln ${patient.vocab_size} = ${shown(Math.log(patient.vocab_size), 3)}`),
+      ...fact("Last losses", `training ${nats(patient.train.at(-1))}, validation ${nats(patient.valid.at(-1))} nats after ${patient.steps} updates${patient.floor ? `; the source's entropy is ${shown(patient.floor, 3)}` : ""}`),
     );
     const half = width > 560 ? (width - 16) / 2 : width;
     charts.replaceChildren(curves(patient, half), norms(patient, half));
@@ -201,8 +202,9 @@ function build({ model, root, put }) {
       says.replaceChildren();
     }
     const at = document.activeElement?.dataset?.test;
+    const cheapestFirst = Object.entries(tests).sort((a, b) => a[1][1] - b[1][1]);
     ordered.replaceChildren(
-      ...Object.entries(tests).map(([name, [words, cost, about]]) => {
+      ...cheapestFirst.map(([name, [words, cost, about]]) => {
         const open = chart.ordered.includes(name) || solved;
         const order = button(`${words} · ${cost} point${cost > 1 ? "s" : ""}`, () => update({ ordered: [...chart.ordered, name] }), {
           "data-test": name,

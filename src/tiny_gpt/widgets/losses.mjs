@@ -45,7 +45,7 @@ function build({ model, root, put }) {
       height: 320,
       alt: `Loss by updates: training from ${shown(train[0])} to ${shown(train.at(-1))}, validation from ${shown(valid[0])} to ${shown(valid.at(-1))} nats.`,
       x: { domain: [0, Math.max(last, steps.at(-1), 1)], label: "updates" },
-      y: { domain: [low - pad, high + pad], label: "loss, nats" },
+      y: { domain: [low - 2 * pad, high + pad], label: "loss, nats" },
     });
     for (const [name, loss] of levels) level(figure, loss, `${name} ${shown(loss)}`, { above: loss > valid.at(-1) });
     for (const [, curve] of others) {

@@ -44,7 +44,7 @@ function build({ model, root, put }) {
   root.append(h("div", { class: "tgw-controls" }, ...nodes, again), charts, says, told.node);
   let drawn = ["", null];
 
-  function panel(p, scaling, width, ceiling) {
+  function panel(p, scaling, colour, width) {
     const n = p.length;
     const name = NAMES[scaling];
     const chart = axes({
@@ -53,9 +53,9 @@ function build({ model, root, put }) {
       title: `${name}: ${shown(entropy(p))} bits`,
       alt: `Weights of ${n} keys, ${name}: the largest is ${shown(Math.max(...p), 3)}, ${shown(2 ** entropy(p), 1)} keys are in effect read.`,
       x: { domain: [0.4, n + 0.6], label: "key", ticks: ticks(1, n, 6).filter(Number.isInteger) },
-      y: { domain: [0, ceiling], label: "weight" },
+      y: { domain: [0, 1], label: "weight" },
     });
-    bars(chart, p, { colour: "k" });
+    bars(chart, p, { colour });
     level(chart, 1 / n, "", {});
     return chart.svg;
   }
@@ -65,7 +65,7 @@ function build({ model, root, put }) {
     const chart = axes({
       width,
       height: 210,
-      title: `Entropy by width: raw dashed${scaling === "none" ? "" : `, ${NAMES[scaling]} solid`}`,
+      title: `Entropy: raw dashed${scaling === "none" ? "" : `, ${NAMES[scaling]} solid`}`,
       alt: `Entropy by width from 1 to ${WIDEST}: raw it ends at ${shown(entropy(weights(scores.at(-1), "none", WIDEST)))} bits, scaled ${NAMES[scaling]} at ${shown(entropy(weights(scores.at(-1), scaling, WIDEST)))}.`,
       x: { domain: [1, WIDEST], log: 2, label: "width D" },
       y: { domain: [0, 1.12 * most], label: "bits" },
@@ -91,8 +91,8 @@ function build({ model, root, put }) {
       const [raw, scaled] = ["none", scaling].map((how) => weights(scores, how, d));
       const half = width > 460 ? (width - 16) / 2 : width;
       charts.replaceChildren(
-        panel(raw, "none", half, 1),
-        panel(scaled, scaling, half, 1),
+        panel(raw, "none", "ink", half),
+        panel(scaled, scaling, scaling === "none" ? "ink" : "attention", half),
         curve(drawn[1], width, d, n, scaling),
       );
       const most = shown(Math.log2(n));

@@ -118,7 +118,7 @@ function build({ model, root, put }) {
   const back = button("← Back", () => go(-1));
   const next = button("Next line →", () => go(1));
   const list = h("ol", { class: "tgw-lines", start: 0 });
-  const drawing = h("div", { class: "tgw-grids tgw-scroll", tabIndex: 0, role: "group", "aria-label": "The tensor after this line" });
+  const drawing = h("div", { class: "tgw-texts tgw-scroll", tabIndex: 0, role: "group", "aria-label": "The tensor after this line" });
   const says = h("p", { class: "tgw-says" });
   const told = announcer();
   const sliders = [controls.B, controls.T, ...channels, controls.H].map((control) => control.node);
@@ -129,16 +129,16 @@ function build({ model, root, put }) {
     told.node,
   );
 
-  function grid(name, rows, columns, cells, size) {
-    const top = name ? 16 : 0;
-    const width = columns * size + 2;
+  function grid(name, heading, rows, columns, cells, size) {
+    const top = heading ? 16 : 0;
+    const width = Math.max(columns * size + 2, 7 * heading.length);
     const svg = s("svg", { class: "tgw-chart", width, height: top + rows * size + 2, role: "img", "aria-label": `${name || "the tensor"}: ${cells.map((cell) => cell.words).join("; ")}` });
-    if (name) svg.append(s("text", { x: 0, y: 12 }, name));
+    if (heading) svg.append(s("text", { x: 0, y: 12 }, heading));
     cells.forEach((cell, i) => {
       const [x, y] = [(i % columns) * size + 1, top + Math.floor(i / columns) * size + 1];
       svg.append(
         s("rect", { x, y, width: size - 1.5, height: size - 1.5, fill: `var(--w-${"qkv"[cell.role]})`, "fill-opacity": TINTS[cell.head] }),
-        s("text", { x: x + size / 2 - 0.75, y: y + size / 2, dy: "0.34em", "text-anchor": "middle", "font-size": size > 20 ? 13 : 10 }, cell.label),
+        s("text", { x: x + size / 2 - 0.75, y: y + size / 2, dy: "0.34em", "text-anchor": "middle", "font-size": size > 20 ? 13 : size > 17 ? 11 : 10 }, cell.label),
       );
     });
     return svg;
@@ -166,7 +166,8 @@ function build({ model, root, put }) {
     const { shape, data } = steps[step];
     const scores = step === 5;
     const [rows, columns] = shape.slice(-2);
-    const size = step === 1 && C > 6 ? 16 : 24;
+    const across = shape.length === 4 ? shape[1] : 1; // grids side by side
+    const size = Math.max(16, Math.min(24, Math.floor(((drawing.clientWidth || 290) - 16 * (across - 1)) / (across * columns)) - 1));
     const names = code[step][1].replace(/[() ]/g, "").split(",");
     const grids = [];
     for (let g = 0; g < data.length / (rows * columns); g++) {
@@ -178,9 +179,14 @@ function build({ model, root, put }) {
         const words = `row ${Math.floor(i / columns)}, column ${i % columns} from position ${from.position}, head ${from.head}${B > 1 ? `, text ${from.text}` : ""}`;
         return { ...from, label, words };
       });
-      grids.push(grid(name, rows, columns, cells, size));
+      // the first grid in a row says what is counted, the others only count
+      const heading = shape.length < 4 ? "" : outer[1] ? String(outer[1]) : `${names[1] === "H" ? "head" : "position"} 0`;
+      grids.push(grid(name, heading, rows, columns, cells, size));
     }
-    drawing.replaceChildren(...grids);
+    const texts = Array.from({ length: B }, (_, b) => grids.slice(b * across, (b + 1) * across));
+    drawing.replaceChildren(
+      ...texts.map((some, b) => h("div", {}, B > 1 && h("p", { class: "tgw-heading" }, `text ${b}`), h("div", { class: "tgw-grids" }, ...some))),
+    );
     const wrong = step >= 2 && !scores && !(step === 3 && kind !== "view-alone" && kind !== "all-at-once") && !(step === 7) ? mixing(steps[step], sizes) : "";
     const notes = {
       0: "Each row is a position. The tint says for which head a channel's query will be made.",
