@@ -77,7 +77,7 @@ PATIENTS = (
         5,
         "",
         "The parameter count is too large by exactly vocabulary times width: the head has a matrix of its own.",
-        confusable=("tied-by-copy", "head-bias", HEALTHY),
+        confusable=("ffn-width", "head-bias", HEALTHY),
     ),
     Patient(
         "residual-missing",

@@ -129,7 +129,7 @@ function build({ model, root, put }) {
       y: { domain: [0, top * 1.05], label: "nats" },
     });
     level(figure, Math.log(patient.vocab_size), `ln ${patient.vocab_size} = ${shown(Math.log(patient.vocab_size))}`, { above: false });
-    if (patient.floor) level(figure, patient.floor, `the source's entropy ${shown(patient.floor)}`, { above: false });
+    if (patient.floor) level(figure, patient.floor, `the source's entropy ${shown(patient.floor)}`, { above: patient.valid.at(-1) < patient.floor });
     const cut = (ys) => ys.map((y) => (y === null ? NaN : Math.min(y, top * 1.05)));
     line(figure, patient.step, cut(patient.train), { colour: "train" });
     line(figure, patient.step, cut(patient.valid), { colour: "valid", dash: "7 4" });

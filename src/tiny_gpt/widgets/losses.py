@@ -19,7 +19,7 @@ class LossCurve(Explorer):
 
     _esm = front_end("losses")
     _css = style("losses")
-    _room = (680, 720)
+    _room = (686, 726)
     eval_step = traitlets.List(traitlets.Int()).tag(sync=True)
     train_loss = traitlets.List(traitlets.Float()).tag(sync=True)
     valid_loss = traitlets.List(traitlets.Float()).tag(sync=True)
