@@ -32,7 +32,7 @@ class Clinic(Explorer):
 
     _esm = front_end("clinic")
     _css = style("clinic")
-    _room = (1688, 2626)
+    _room = (1650, 2588)
     patients = traitlets.List(traitlets.Dict()).tag(sync=True)
     diagnoses = traitlets.Dict().tag(sync=True)
     tests = traitlets.Dict().tag(sync=True)

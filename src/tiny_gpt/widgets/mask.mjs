@@ -101,7 +101,7 @@ function build({ model, root, put }) {
     };
     const columns = width > 620 ? 3 : width > 420 ? 2 : 1;
     // beside the cells stand the characters, with the last map the sums, and a pixel between any two
-    const size = Math.max(24, Math.min(columns > 1 ? 38 : 30, Math.floor(((width - 11 * (columns - 1) - 42) / columns - 27) / T) - 1));
+    const size = Math.max(24, Math.min(columns > 1 ? 38 : 30, Math.floor(((width - 11 * (columns - 1) - 42) / columns - 19) / T) - 1));
     const number = (value, digits) => (size < 27 ? "" : shown(value, digits).replace(/^(−?)0\./, "$1."));
     const signed = (v) => (Number.isFinite(v) ? 0.5 + v / (2 * most) : null);
     const P_share = (v, i, j) => (Number.isNaN(v) || (!after && !allowed[i][j]) ? null : v);

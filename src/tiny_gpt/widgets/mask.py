@@ -21,7 +21,7 @@ class MaskExplorer(Explorer):
 
     _esm = front_end("mask")
     _css = style("mask")
-    _room = (580, 1188)
+    _room = (586, 1188)
     text = traitlets.Unicode("To be.").tag(sync=True)
     mask = traitlets.Enum(MASKS, "right").tag(sync=True)
     changed = traitlets.Int(-1, min=-1, max=LONGEST - 1).tag(sync=True)

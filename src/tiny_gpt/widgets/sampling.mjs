@@ -110,7 +110,7 @@ function build({ model, root, put }) {
     const parts = [`Entropy ${shown(bits)} bits: ${shown(2 ** bits, 1)} effective choices.`];
     parts.push(kept === vocab.length
       ? `All ${kept} tokens can be drawn.`
-      : `${kept} of ${vocab.length} tokens can be drawn; they hold ${shown(100 * keptShare, 1)} % of the probability before the cut.`);
+      : `${kept} of ${vocab.length} tokens can be drawn; they hold ${shown(100 * keptShare, 1)}\u00a0% of the probability before the cut.`);
     if (draws) {
       const token = lastDrawn(p, draws, seed);
       parts.push(`Last of ${shown(draws, 0)} drawn: “${visible(vocab[token])}”, probability ${shown(p[token], 3)}.`);

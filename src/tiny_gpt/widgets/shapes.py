@@ -20,7 +20,7 @@ class ShapeWalk(Explorer):
 
     _esm = front_end("shapes")
     _css = style("shapes")
-    _room = (540, 888)
+    _room = (540, 908)
     B = traitlets.Int(1, min=1, max=2).tag(sync=True)
     T = traitlets.Int(4, min=2, max=5).tag(sync=True)
     C = traitlets.Int(6, min=1, max=12).tag(sync=True)
