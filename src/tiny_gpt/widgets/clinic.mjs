@@ -223,7 +223,6 @@ function build({ model, root, put }) {
   function drawVerdict(patient, chart, solved, diagnoses, tests) {
     const now = JSON.stringify([model.get("current"), chart, solved]);
     if (now === verdictOf) return;
-    const before = verdictOf;
     verdictOf = now;
     const radios = oneOf({
       label: "What is wrong with this model?",
@@ -253,7 +252,7 @@ function build({ model, root, put }) {
       parts.push(h("p", {}, h("strong", {}, "Not that. "), `If it were so: ${diagnoses[last][1]}`));
     }
     says.replaceChildren(...parts);
-    if (before) told.say(says.textContent || " ");
+    told.say(says.textContent || " ");
   }
   return { draw, stop: told.stop };
 }
