@@ -157,7 +157,7 @@ PATIENTS = (
         15,
         "",
         "The first loss is far above ln V: PyTorch's own initialisation leaves embedding and logits too loud.",
-        confusable=("init-wrong-std", "loss-reduction", "embedding-scaled"),
+        confusable=("loss-after-softmax", "loss-reduction", "blocks-unregistered"),
     ),
     Patient(
         "batch-leak",
