@@ -61,7 +61,7 @@ def shakespeare() -> str:
 
 @pytest.fixture
 def node_test(tmp_path):
-    """``node_test(name, widget, data)``: run tests/node/NAME.test.mjs on the front end of ``widget``.
+    """``node_test(name, widget, data, before="")``: run tests/node/NAME.test.mjs on the front end of ``widget``.
 
     The test finds ``data`` in the file that CASES names and the widget's module in the one that MODULE names. How the
     pure functions of a widget are tested against numbers that Python gives. Without node a skip, under CI a failure.
@@ -73,12 +73,12 @@ def node_test(tmp_path):
             pytest.fail(reason)
         pytest.skip(reason)
 
-    def run(name: str, widget: str, data):
+    def run(name: str, widget: str, data, before: str = ""):
         from tiny_gpt.widgets.base import front_end
 
         cases, module = tmp_path / "cases.json", tmp_path / f"{widget}.mjs"
         cases.write_text(json.dumps(data), encoding="utf-8")
-        module.write_text(front_end(widget), encoding="utf-8")
+        module.write_text(front_end(widget, before), encoding="utf-8")
         file = Path(__file__).parent / "node" / f"{name}.test.mjs"
         result = subprocess.run(
             [node, "--test", str(file)],

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -256,3 +257,18 @@ def test_a_file_to_begin_with(in_here, refused, tmp_path):
     mine.write_text("x = 1  # hours of work\n")
     refused("start", mine, says="exists and is left as it is")
     assert mine.read_text() == "x = 1  # hours of work\n"
+
+
+def test_export_writes_one_file_and_prints_what_the_rounding_costs(trained, text, in_here, refused, tmp_path):
+    out, _, _ = trained
+    path = tmp_path / "m.safetensors"
+    code, printed, err = in_here("export", out, path, "--int8", "--data", text)
+    assert (code, err) == (0, "")
+    assert path.is_file()
+    first, second = printed.splitlines()
+    assert first.endswith("m.safetensors: 0.00 MB, int8.")
+    after, change, before = map(float, re.findall(r"[-+]?\d+\.\d{4}", second))
+    assert after - before == pytest.approx(change, abs=1.1e-4)
+    refused("export", out / "last.pt", tmp_path / "no.safetensors", "--data", __file__, says="not among the")
+    refused("export", tmp_path, tmp_path / "no.safetensors", "--data", text, says="there is no checkpoint")
+    assert not (tmp_path / "no.safetensors").exists()

@@ -6,7 +6,7 @@ from safetensors.torch import save_file
 
 from tiny_gpt import GPTConfig, weights
 from tiny_gpt.data import CharTokenizer, split
-from tiny_gpt.train import TrainConfig, evaluate
+from tiny_gpt.train import TrainConfig, evaluate, train
 
 TOKENIZER = CharTokenizer("abc\n é")
 TINY = GPTConfig(TOKENIZER.vocab_size, 8, 2, 2, 8, bias=True)
@@ -62,3 +62,69 @@ def test_the_carried_models_loss_is_what_its_provenance_says(shakespeare):
     config = TrainConfig(batch_size=run["batch_size"], eval_batches=run["eval_batches"], eval_seed=run["eval_seed"])
     # The weights went through half precision, whose relative rounding of 2^-11 moves a loss of 2 by far less than this.
     assert evaluate(model, valid, config) == pytest.approx(provenance["valid_loss"], abs=1e-3)
+
+
+def test_int8_is_the_nearest_multiple_of_each_rows_scale(generator):
+    matrix = torch.randn(7, 40, generator=generator) * torch.logspace(-6, 3, 7)[:, None]
+    matrix[2] = 0
+    ints, scale = weights.quantised(matrix)
+    largest = ints.abs().amax(dim=1).tolist()
+    assert largest == [127, 127, 0, 127, 127, 127, 127]
+    off = (matrix - ints * scale[:, None]).abs()
+    assert (off <= 0.5001 * scale[:, None]).all()
+
+
+def test_int8_moves_the_logits_as_much_as_noise_of_its_size_does(make, tmp_path, generator):
+    model, tokenizer, _ = weights.load("shakespeare-cpu")
+    noisy, _, _ = weights.load("shakespeare-cpu")
+    weights.save(tmp_path / "m.safetensors", model, tokenizer, {}, int8=True)
+    assert (tmp_path / "m.safetensors").stat().st_size < 0.55 * (
+        weights.FOLDER / "shakespeare-cpu.safetensors"
+    ).stat().st_size
+    back, _, _ = weights.load(tmp_path / "m.safetensors")
+    assert back.lm_head.weight is back.wte.weight
+    ids = torch.randint(tokenizer.vocab_size, (4, 64), generator=generator)
+    with torch.no_grad():
+        for name, p in noisy.named_parameters():
+            if name.startswith("blocks.") and p.dim() == 2:
+                step = p.abs().amax(dim=1, keepdim=True) / 127  # rounding is uniform noise from -1/2 to 1/2 of it
+                p += step * (torch.rand(p.shape, generator=generator) - 0.5)
+        exact, rounded, drawn = (m(ids)[0] for m in (model, back, noisy))
+    assert 0.8 < (rounded - exact).norm() / (drawn - exact).norm() < 1.25
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run on a text of its own: (its folder, the text)."""
+    text = "to be, or not to be: that is the question.\n" * 40
+    tokenizer = CharTokenizer(text)
+    out = tmp_path_factory.mktemp("run")
+    plan = TrainConfig(max_steps=20, batch_size=4, eval_every=10, eval_batches=3, warmup_steps=2, device="cpu")
+    train(
+        GPTConfig(tokenizer.vocab_size, 8, 1, 2, 16), *split(tokenizer.encode(text)), plan, tokenizer=tokenizer, out=out
+    )
+    return out, text
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_an_exported_run_has_the_loss_that_is_told(run, tmp_path, int8):
+    out, text = run
+    before, after = weights.export(out, tmp_path / "m.safetensors", text, int8=int8, batches=5)
+    model, tokenizer, provenance = weights.load(tmp_path / "m.safetensors")
+    _, valid = split(tokenizer.encode(text))
+    plan = TrainConfig(**provenance["train_config"])
+    assert plan.eval_batches == 5
+    assert evaluate(model, valid, plan) == pytest.approx(after, abs=1e-6)
+    assert provenance["valid_loss"] == after
+    assert provenance["exact_valid_loss"] == before
+    assert 0 < abs(after - before) < (0.01 if int8 else 0.001)
+
+
+def test_what_cannot_be_exported_leaves_no_file(run, tmp_path):
+    out, text = run
+    path = tmp_path / "m.safetensors"
+    with pytest.raises(ValueError, match=r"1,677 characters is not the one that .* was trained on"):
+        weights.export(out, path, text[43:])
+    with pytest.raises(FileNotFoundError, match="no checkpoint"):
+        weights.export(tmp_path / "nothing.pt", path, text)
+    assert not list(tmp_path.iterdir())

@@ -54,7 +54,7 @@ def test_javascript_agrees(same_in_js):
     for context, temperature, k in SETTINGS:
         logits = CONTEXTS[context]["logits"]
         p = by_hand(logits, temperature, k)
-        calls.append(("distribution", [logits, temperature, k], p))
+        calls.append(("nextTokenProbs", [logits, temperature, k], p))
         w.context, w.temperature, w.top_k, w.draws, w.seed = context, temperature, k, 500, k
         calls.append(("counts", [p, 500, k], w.counts()))
         w.draws = 499

@@ -315,7 +315,7 @@ class _Run:
                 model = TinyGPT(model)
         self.model = self.forward = model.to(self.device)
         self._check(train_ids, valid_ids)
-        self.data_hash = _fingerprint(train_ids, valid_ids)
+        self.data_hash = fingerprint(train_ids, valid_ids)
         self.train_ids, self.valid_ids = train_ids.to(self.device), valid_ids.to(self.device)
         self.order = torch.Generator().manual_seed(config.seed)  # which windows, in which order
         betas = (config.beta1, config.beta2)
@@ -666,7 +666,8 @@ def _versions() -> dict[str, str]:
     return {"tiny_gpt": __version__, "torch": str(torch.__version__), "python": platform.python_version()}
 
 
-def _fingerprint(*splits: Tensor) -> str:
+def fingerprint(*splits: Integer[Tensor, "_"]) -> str:
+    """The SHA-256 of the ids of a text's parts, each (N,): ``data`` in a checkpoint, by which a text is known again."""
     digest = hashlib.sha256()
     for ids in splits:
         digest.update(f"{len(ids)}:".encode())

@@ -1,36 +1,75 @@
 """Trained models in one file each: weights, sizes, vocabulary and where they come from, in the safetensors format.
 
-``load("shakespeare-cpu")`` reads the model that the package carries, which ``make`` made; ``save`` writes others.
+``load("shakespeare-cpu")`` reads the model that the package carries, which ``make`` made; ``save`` writes others and
+``export`` a training run's. The book's pages read these files too (widgets/engine.mjs).
 """
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
+from jaxtyping import Float, Int8
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from torch import Tensor
 
 from .data import CharTokenizer, load_shakespeare, split
 from .model import GPTConfig, TinyGPT
-from .train import PRESETS, History, evaluate, train
+from .train import PRESETS, History, TrainConfig, evaluate, fingerprint, load_checkpoint, train
 
 FOLDER = Path(__file__).with_name("trained")
 FORMAT = "tiny-gpt weights 1"
 
 
-def save(path: str | os.PathLike, model: TinyGPT, tokenizer: CharTokenizer, provenance: dict) -> None:
+def quantised(matrix: Float[Tensor, "rows columns"]) -> tuple[Int8[Tensor, "rows columns"], Float[Tensor, "rows"]]:
+    """A matrix in 8 bits a number: whole numbers from -127 to 127, and each row's scale, which they are times of.
+
+    A row's largest number becomes 127 or -127; the others are off by half a scale at most.
+    """
+    scale = matrix.abs().amax(dim=1) / 127  # (rows,)
+    scale = torch.where(scale > 0, scale, 1.0)  # a row of zeros
+    return (matrix / scale[:, None]).round().to(torch.int8), scale
+
+
+def save(
+    path: str | os.PathLike, model: TinyGPT, tokenizer: CharTokenizer, provenance: dict, *, int8: bool = False
+) -> None:
     """Write the model in half precision, each matrix once, with everything needed to use it and to trust it.
 
-    ``provenance`` is any JSON: the run's seed, steps, versions, losses. The file is written beside and renamed.
+    With ``int8`` the matrices of the blocks are ``quantised``: NAME in int8, NAME.scale in single precision. The
+    embeddings stay as they are, since they are few and also the head. ``provenance`` is any JSON: the run's seed,
+    steps, versions, losses. The file is written beside and renamed.
     """
     path = Path(path)
-    tensors = {name: p.detach().half().cpu().contiguous() for name, p in model.named_parameters()}  # tied: once
     header = {"format": FORMAT, "config": asdict(model.config), "vocab": tokenizer.vocab, "provenance": provenance}
     beside = path.with_name(path.name + ".part")
-    save_file(tensors, beside, metadata={key: json.dumps(value) for key, value in header.items()})
+    save_file(_tensors(model, int8), beside, metadata={key: json.dumps(value) for key, value in header.items()})
     os.replace(beside, path)
+
+
+def _tensors(model: TinyGPT, int8: bool) -> dict[str, Tensor]:
+    """What a file holds."""
+    tensors = {}
+    for name, p in model.named_parameters():  # the tied matrix comes once
+        p = p.detach().cpu()
+        if int8 and name.startswith("blocks.") and p.dim() == 2:
+            tensors[name], tensors[f"{name}.scale"] = quantised(p.float())
+        else:
+            tensors[name] = p.half().contiguous()
+    return tensors
+
+
+def _model(config: GPTConfig, tensors: dict[str, Tensor]) -> TinyGPT:
+    """The model in eval mode that the tensors of a file stand for."""
+    weights = {name: tensor.float() for name, tensor in tensors.items() if not name.endswith(".scale")}
+    for name in weights.keys() & {name.removesuffix(".scale") for name in tensors if name.endswith(".scale")}:
+        weights[name] *= tensors[f"{name}.scale"][:, None]  # (rows, columns)
+    with torch.random.fork_rng():  # the initial weights are thrown away: they must not move the caller's generator
+        model = TinyGPT(config)
+    model.load_state_dict({**weights, "lm_head.weight": weights["wte.weight"]})
+    return model.eval()
 
 
 def load(name: str | os.PathLike) -> tuple[TinyGPT, CharTokenizer, dict]:
@@ -45,7 +84,7 @@ def load(name: str | os.PathLike) -> tuple[TinyGPT, CharTokenizer, dict]:
     try:
         with safe_open(path, "pt") as file:
             header = file.metadata() or {}
-            tensors = {key: file.get_tensor(key).float() for key in file.keys()}  # noqa: SIM118 (not a dict)
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
     except SafetensorError as error:
         raise ValueError(f"{path.name} is damaged or not a safetensors file: {error}") from error
     if header.get("format") != json.dumps(FORMAT):
@@ -54,10 +93,7 @@ def load(name: str | os.PathLike) -> tuple[TinyGPT, CharTokenizer, dict]:
             f"not {json.dumps(FORMAT)}"
         )
     header = {key: json.loads(value) for key, value in header.items()}
-    with torch.random.fork_rng():  # the initial weights are thrown away: they must not move the caller's generator
-        model = TinyGPT(GPTConfig(**header["config"]))
-    model.load_state_dict({**tensors, "lm_head.weight": tensors["wte.weight"]})
-    return model.eval(), CharTokenizer(header["vocab"]), header["provenance"]
+    return _model(GPTConfig(**header["config"]), tensors), CharTokenizer(header["vocab"]), header["provenance"]
 
 
 def make(preset: str = "cpu") -> None:
@@ -73,15 +109,47 @@ def make(preset: str = "cpu") -> None:
     finish(FOLDER / f"shakespeare-{preset}.safetensors", history, plan, tokenizer, valid_ids)
 
 
-def finish(path: Path, history: History, plan, tokenizer: CharTokenizer, valid_ids) -> None:
+def finish(path: Path, history: History, plan: TrainConfig, tokenizer: CharTokenizer, valid_ids: Tensor) -> None:
     """Save a run's model with its provenance; the validation loss is that of the weights as the file has them."""
-    model = history.model.half().float()
-    provenance = {
+    about = {
         "text": "Tiny Shakespeare, first 90 % of the characters",
-        "valid_loss": evaluate(model, valid_ids, plan),
-        "device": str(model.wte.weight.device),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "train_config": asdict(plan),
     }
-    save(path, model, tokenizer, provenance)
+    _save_measured(path, history.model, tokenizer, valid_ids, plan, about)
+
+
+def export(
+    checkpoint: str | os.PathLike, path: str | os.PathLike, text: str, *, int8: bool = False, batches: int = 20
+) -> tuple[float, float]:
+    """Write a checkpoint of ``train``, or the best one in a run's folder, to one file that ``load`` and pages read.
+
+    ``text`` is the one that the run was trained on. Returns the validation losses, nats, before and after the numbers
+    were rounded for the file, on the same ``batches`` batches. Raises ValueError, with nothing written, for another
+    text, a checkpoint without a vocabulary, and what ``load_checkpoint`` refuses.
+    """
+    model, tokenizer, meta = load_checkpoint(checkpoint)
+    if tokenizer is None:
+        raise ValueError(f"the checkpoint in {checkpoint} has no vocabulary: it was trained without a tokenizer")
+    train_ids, valid_ids = split(tokenizer.encode(text))
+    if fingerprint(train_ids, valid_ids) != meta["data"]:
+        raise ValueError(
+            f"the text of {len(text):,} characters is not the one that {checkpoint} was trained on, so its "
+            "validation loss cannot be measured: name that text"
+        )
+    # One device and single precision: the two losses shall differ by the rounding alone.
+    plan = replace(TrainConfig(**meta["train_config"]), device="cpu", dtype="float32", eval_batches=batches)
+    before = evaluate(model, valid_ids, plan)
+    about = {"step": meta["step"], "data": meta["data"], **meta["versions"], "exact_valid_loss": before}
+    return before, _save_measured(Path(path), model, tokenizer, valid_ids, plan, about, int8)
+
+
+def _save_measured(path, model, tokenizer, valid_ids, plan, about, int8=False) -> float:
+    """Save a model with its validation loss, nats, as the file has it, which is returned, and with ``about``."""
+    stored = _model(model.config, _tensors(model, int8)).to(model.wte.weight.device)
+    loss = evaluate(stored, valid_ids, plan)
+    device = str(model.wte.weight.device)
+    save(
+        path, model, tokenizer, {**about, "valid_loss": loss, "device": device, "train_config": asdict(plan)}, int8=int8
+    )
+    return loss

@@ -53,11 +53,26 @@ export function normals(seed, count) {
 }
 
 /* Weights from scores; a row of which all are -Infinity gives NaN, as it does in PyTorch. */
-export function softmax(scores) {
-  const top = scores.reduce((a, b) => Math.max(a, b), -Infinity);
-  const exps = Array.from(scores, (x) => Math.exp(x - top));
-  const total = exps.reduce((a, b) => a + b, 0);
-  return exps.map((x) => x / total);
+export const softmax = (scores) => softmaxInPlace(Array.from(scores), scores.length);
+
+/* The same of the first `count` scores, written over them. */
+export function softmaxInPlace(scores, count) {
+  let [top, total] = [-Infinity, 0];
+  for (let i = 0; i < count; i++) top = Math.max(top, scores[i]);
+  for (let i = 0; i < count; i++) total += scores[i] = Math.exp(scores[i] - top);
+  for (let i = 0; i < count; i++) scores[i] /= total;
+  return scores;
+}
+
+/* What `next_token_probs` gives for one row of logits: temperature 0 is its limit, ties of the k-th are all kept. */
+export function nextTokenProbs(logits, temperature = 1, topK = null) {
+  const top = logits.reduce((a, b) => Math.max(a, b), -Infinity);
+  if (temperature === 0) {
+    const best = logits.indexOf(top);
+    return Array.from(logits, (_, i) => Number(i === best));
+  }
+  const least = topK === null || topK >= logits.length ? -Infinity : Float64Array.from(logits).sort().at(-topK);
+  return softmax(Array.from(logits, (z) => (z < least ? -Infinity : (z - top) / temperature)));
 }
 
 /* In bits. What has probability 0 adds nothing. */

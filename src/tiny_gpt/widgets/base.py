@@ -21,7 +21,8 @@ HERE = Path(__file__).parent
 
 
 @cache
-def _read(name: str) -> str:
+def read(name: str) -> str:
+    """The text of a file beside this one."""
     return (HERE / name).read_text(encoding="utf-8")
 
 
@@ -36,17 +37,17 @@ def _colour_maps(stops: int = 33) -> str:
     return json.dumps(table, separators=(",", ":"))
 
 
-def front_end(name: str) -> str:
-    """The ES module of widget ``name``, complete: it imports nothing."""
-    return f"const COLOUR_MAPS = {_colour_maps()};\n{_read('base.mjs')}\n{_read(f'{name}.mjs')}"
+def front_end(name: str, before: str = "") -> str:
+    """The ES module of widget ``name``, complete: it imports nothing. ``before`` is text that it builds upon."""
+    return f"const COLOUR_MAPS = {_colour_maps()};\n{read('base.mjs')}\n{before}\n{read(f'{name}.mjs')}"
 
 
 def style(name: str = "") -> str:
     """The style sheet of widget ``name``. Each colour is the page's ``--tg-NAME`` where there is one (the book)."""
     light, dark = ("".join(f"--w-{key}:var(--tg-{key},{pair[i]});" for key, pair in COLORS.items()) for i in (0, 1))
     themes = '[data-jp-theme-light="false"], html[theme="dark"]'  # JupyterLab's dark themes, and Colab's
-    own = _read(f"{name}.css") if name and (HERE / f"{name}.css").exists() else ""
-    return f".tgw{{{light}}}\n:is({themes}) .tgw{{{dark}}}\n{_read('base.css')}{own}"
+    own = read(f"{name}.css") if name and (HERE / f"{name}.css").exists() else ""
+    return f".tgw{{{light}}}\n:is({themes}) .tgw{{{dark}}}\n{read('base.css')}{own}"
 
 
 class Explorer(anywidget.AnyWidget):

@@ -7,17 +7,6 @@ const TEMPERATURES = [
   1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5,
 ];
 
-/* What `next_token_probs` gives for one row of logits: temperature 0 is its limit, ties of the k-th are all kept. */
-export function distribution(logits, temperature, topK = logits.length) {
-  const top = Math.max(...logits);
-  if (temperature === 0) {
-    const best = logits.indexOf(top);
-    return logits.map((_, i) => Number(i === best));
-  }
-  const least = [...logits].sort((a, b) => b - a)[Math.min(topK, logits.length) - 1];
-  return softmax(logits.map((z) => (z < least ? -Infinity : (z - top) / temperature)));
-}
-
 /* How often each token comes in `draws` draws with the numbers of `seed`: where each falls in the running sum. */
 export function counts(p, draws, seed) {
   let total = 0;
@@ -79,8 +68,8 @@ function build({ model, root, put }) {
     controls.context.set(context, contexts.map(({ text }) => `${[...text].map(visible).join("")} …`));
     controls.temperature.set(temperature);
     controls.top_k.set(topK, vocab.length);
-    const all = distribution(logits, temperature);
-    const p = distribution(logits, temperature, topK);
+    const all = nextTokenProbs(logits, temperature);
+    const p = nextTokenProbs(logits, temperature, topK);
     const order = ranking(logits);
     const drawn = counts(p, draws, seed);
     const bits = entropy(p);
