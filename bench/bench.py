@@ -1,4 +1,4 @@
-"""What is how fast, in pairs, and what pages weigh (pages.py): writes bench/results.md. No test asserts a time.
+"""What is how fast, in pairs; the engine (engine.py) and the pages (pages.py): writes results.md. No test asserts a time.
 
 Two things are compared by running them in turn, many times, in one process, and by the median of the ratios: a busy
 machine slows both. Sizes are the presets' of tiny_gpt.train.
@@ -11,6 +11,7 @@ import statistics
 import time
 from pathlib import Path
 
+import engine
 import pages
 import torch
 from torch import nn
@@ -146,6 +147,7 @@ def main():
     for name, (a, b, ratio) in rows:
         assert math.isfinite(ratio)
         lines.append(f"| {name} | {1e3 * a:.1f} | {1e3 * b:.1f} | {ratio:.2f} |")
+    lines += ["", "## Engine", engine.__doc__.split("\n\n", 1)[1].strip(), "", *engine.table()]
     lines += ["", "## Pages", pages.__doc__.split("\n\n", 1)[1].strip(), "", *pages.table()]
     RESULTS.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))

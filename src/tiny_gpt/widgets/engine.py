@@ -1,6 +1,7 @@
 """The engine that runs a model in the page, as text: what the worker runs, and what a widget starts it with."""
 
 import json
+import re
 
 from .base import read
 
@@ -15,8 +16,9 @@ self.onmessage = ({ data }) => answer(data);
 
 
 def engine_worker() -> str:
-    """The worker's module, complete: it imports nothing, so that a page may start it from a blob."""
-    return "\n".join([*map(read, ("base.mjs", "engine.mjs", "engine_worker.mjs")), LISTEN])
+    """The worker's script for a blob, complete. A page opened from a file may start no module: it exports nothing."""
+    source = "\n".join([*map(read, ("base.mjs", "engine.mjs", "engine_worker.mjs")), LISTEN])
+    return re.sub(r"^export ", "", source, flags=re.MULTILINE)
 
 
 def engine_client() -> str:

@@ -9,15 +9,18 @@
  * A promise is rejected with a sentence for the reader. The file's ArrayBuffer goes to the worker: the page's is empty. */
 export function startEngine(source = ENGINE_WORKER) {
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-  const worker = new Worker(url, { type: "module", name: "Tiny GPT" });
+  const worker = new Worker(url, { name: "Tiny GPT" });
   const waiting = new Map(); // id: { resolve, reject, show }
   let asked = 0;
+  let broken = null; // why there will be no more answers
   const ask = (message, { show = null, moved = [] } = {}) =>
     new Promise((resolve, reject) => {
+      if (broken) return void reject(new Error(broken));
       waiting.set(++asked, { resolve, reject, show });
       worker.postMessage({ ...message, id: asked }, moved);
     });
-  const failAll = (sentence) => {
+  const fail = (sentence) => {
+    broken = sentence;
     for (const { reject } of waiting.values()) reject(new Error(sentence));
     waiting.clear();
   };
@@ -28,7 +31,7 @@ export function startEngine(source = ENGINE_WORKER) {
     if (failed) reject?.(new Error(failed));
     else resolve?.(done);
   };
-  worker.onerror = (event) => failAll(`The engine could not start: ${event.message || "this browser has no module workers"}.`);
+  worker.onerror = (event) => fail(`The engine could not start: ${event.message || "the browser does not say why"}.`);
   return {
     load: (file) => ask({ ask: "load", file }, { moved: [file] }),
     generate: (prompt, settings, show) => ask({ ask: "generate", prompt, ...settings }, { show }),
@@ -37,7 +40,7 @@ export function startEngine(source = ENGINE_WORKER) {
     close() {
       worker.terminate();
       URL.revokeObjectURL(url);
-      failAll("The engine was closed.");
+      fail("The engine was closed.");
     },
   };
 }
