@@ -1,4 +1,4 @@
-"""What is how fast, in pairs; the engine (engine.py) and the pages (pages.py): writes results.md. No test asserts a time.
+"""What is how fast, in pairs; engine.py and pages.py do the page's part: writes results.md. No test asserts a time.
 
 Two things are compared by running them in turn, many times, in one process, and by the median of the ratios: a busy
 machine slows both. Sizes are the presets' of tiny_gpt.train.

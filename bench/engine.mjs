@@ -21,7 +21,7 @@ const found = files.map((file) => {
   const first = performance.now() - start;
   const plain = TinyGPT.from(new Uint8Array(readFileSync(file)).buffer, plainKernel);
   for (let i = 0; i < 2; i++) [fast, plain].map(timed); // until the compilers have done their work
-  const rounds = Array.from({ length: 9 }, () => [fast, plain].map(timed));
+  const rounds = Array.from({ length: 5 }, () => [fast, plain].map(timed));
   const rates = (which, of) => median(rounds.map((round) => round[which][of]));
   return {
     first,

@@ -1,6 +1,6 @@
 """The model in the page: tokens a second of its engine, in Node.
 
-Each run writes one context of tokens, everything included; medians of nine runs, the two kernels in turn. "Of CPU time"
+Each run writes one context of tokens, everything included; medians of five runs, the two kernels in turn. "Of CPU time"
 counts only what the process itself took, on a machine that others may load. "First" is from the file's bytes to the
 first logits. onnxruntime-web is not measured here.
 """

@@ -26,7 +26,7 @@ export function GPTConfig(sizes) {
     if (!Number.isInteger(value) || value < 1) refuse(`${name} must be a positive integer, got ${JSON.stringify(value)}.`);
   }
   const { vocab_size, block_size, n_layer, n_head, n_embd, bias } = sizes;
-  if (n_embd % n_head) refuse(`n_embd=${n_embd} is not divisible by n_head=${n_head}: every head needs the same whole number of channels.`);
+  if (n_embd % n_head) refuse(`n_embd=${n_embd} is not divisible by n_head=${n_head}: every head needs as many channels.`);
   if (typeof bias !== "boolean") refuse(`bias must be true or false, got ${JSON.stringify(bias)}.`);
   return { vocab_size, block_size, n_layer, n_head, n_embd, bias };
 }
@@ -52,18 +52,27 @@ export function parameterShapes({ vocab_size: V, block_size, n_layer, n_embd: C,
 
 // -- the file ---------------------------------------------------------------------------------------------------------
 
-const BYTES = { F32: 4, F16: 2, I8: 1 };
 const ANEW = "Write it anew with `tiny-gpt export`.";
 
 /* The value of each of the 65,536 half-precision numbers: 1 bit of sign, 5 of exponent, 10 of fraction. */
 let halves = null;
-function halfTable() {
-  return (halves ??= Float32Array.from({ length: 2 ** 16 }, (_, bits) => {
+function half(bits) {
+  halves ??= new Float32Array(2 ** 16).map((_, bits) => {
     const [sign, exponent, fraction] = [bits >> 15 ? -1 : 1, (bits >> 10) & 31, (bits & 1023) / 1024];
     if (exponent === 31) return fraction ? NaN : sign * Infinity;
     return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction) : 2 ** -14 * fraction);
-  }));
+  });
+  const numbers = new Float32Array(bits.length);
+  for (let i = 0; i < bits.length; i++) numbers[i] = halves[bits[i]];
+  return numbers;
 }
+
+/* How many bytes a number takes, and what the bytes of many of them say. */
+const FORMATS = {
+  F32: { bytes: 4, numbers: (buffer) => new Float32Array(buffer) },
+  F16: { bytes: 2, numbers: (buffer) => half(new Uint16Array(buffer)) },
+  I8: { bytes: 1, numbers: (buffer) => new Int8Array(buffer) },
+};
 
 /* A safetensors file taken apart: { tensors: Map of name to { dtype, shape, numbers }, config, vocab, provenance }.
  *
@@ -73,12 +82,18 @@ function halfTable() {
 export function readSafetensors(buffer) {
   const megabytes = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MB`;
   if (buffer.byteLength > MOST_BYTES) {
-    refuse(`The file has ${megabytes(buffer.byteLength)} and this page reads at most ${megabytes(MOST_BYTES)}. With \`tiny-gpt export --int8\` a model takes about 1 MB for each million parameters.`);
+    refuse(
+      `The file has ${megabytes(buffer.byteLength)} and this page reads at most ${megabytes(MOST_BYTES)}. ` +
+        "With `tiny-gpt export --int8` a model takes about 1 MB for each million parameters.",
+    );
   }
   const view = new DataView(buffer);
   const size = buffer.byteLength < 8 ? NaN : Number(view.getBigUint64(0, true));
   if (!(size >= 2 && 8 + size <= buffer.byteLength)) {
-    refuse(`This is not a safetensors file, or only a part of one: it should begin with the length of its header, and the ${buffer.byteLength} bytes that came do not. Choose the file that \`tiny-gpt export\` wrote, whole.`);
+    refuse(
+      "This is not a safetensors file, or only a part of one: it should begin with the length of its header, and the " +
+        `${buffer.byteLength} bytes that came do not. Choose the file that \`tiny-gpt export\` wrote, whole.`,
+    );
   }
   let header;
   try {
@@ -88,7 +103,10 @@ export function readSafetensors(buffer) {
   }
   const { __metadata__: written, ...entries } = header ?? {};
   if (written?.format !== JSON.stringify("tiny-gpt weights 1")) {
-    refuse(`The file is in the safetensors format, but no model of Tiny GPT: its format should be "tiny-gpt weights 1" and is ${written?.format ?? "not given"}. Write it with \`tiny-gpt export\`.`);
+    refuse(
+      'The file is in the safetensors format, but no model of Tiny GPT: its format should be "tiny-gpt weights 1" and is ' +
+        `${written?.format ?? "not given"}. Write it with \`tiny-gpt export\`.`,
+    );
   }
   const [config, vocab, provenance] = ["config", "vocab", "provenance"].map((key) => {
     try {
@@ -98,23 +116,16 @@ export function readSafetensors(buffer) {
     }
   });
   const tensors = new Map();
-  for (const [name, { dtype, shape, data_offsets: ends }] of Object.entries(entries)) {
-    if (!(dtype in BYTES)) refuse(`${name} has the type ${dtype}; this page reads F32, F16 and I8. ${ANEW}`);
-    const count = Array.isArray(shape) ? shape.reduce((a, b) => a * b, 1) : NaN;
+  for (const [name, entry] of Object.entries(entries)) {
+    const { dtype, shape, data_offsets: ends } = entry ?? {};
+    if (!Object.hasOwn(FORMATS, dtype)) refuse(`${name} has the type ${dtype}; this page reads F32, F16 and I8. ${ANEW}`);
+    const length = Array.isArray(shape) ? shape.reduce((a, b) => a * b, FORMATS[dtype].bytes) : NaN;
     const [start, end] = Array.isArray(ends) ? ends : [];
-    if (!(start >= 0 && end - start === count * BYTES[dtype] && 8 + size + end <= buffer.byteLength)) {
-      refuse(`${name} should have ${count * BYTES[dtype]} bytes within the file and has not: the file is damaged or cut short. Copy it again.`);
+    if (!(start >= 0 && end - start === length && 8 + size + end <= buffer.byteLength)) {
+      refuse(`${name} should have ${length} bytes within the file and has not: the file is damaged or cut short. Copy it again.`);
     }
     const bytes = buffer.slice(8 + size + start, 8 + size + end); // a copy, because it may begin at an odd address
-    if (dtype === "I8") tensors.set(name, { dtype, shape, numbers: new Int8Array(bytes) });
-    else if (dtype === "F32") tensors.set(name, { dtype, shape, numbers: new Float32Array(bytes) });
-    else tensors.set(name, { dtype, shape, numbers: new Uint16Array(bytes) });
-    if (dtype === "F16") {
-      const [table, { numbers: bits }] = [halfTable(), tensors.get(name)];
-      const numbers = new Float32Array(bits.length);
-      for (let i = 0; i < bits.length; i++) numbers[i] = table[bits[i]];
-      tensors.get(name).numbers = numbers;
-    }
+    tensors.set(name, { dtype, shape, numbers: FORMATS[dtype].numbers(bytes) });
   }
   return { tensors, config, vocab, provenance };
 }
@@ -126,14 +137,22 @@ function checkParameters(config, tensors) {
     if (dtype === "I8") shapes.set(`${name}.scale`, [shape[0]]); // each row's unit
   }
   const missing = [...shapes.keys()].filter((name) => !tensors.has(name));
-  if (missing.length) refuse(`The file lacks ${missing.slice(0, 3).join(", ")}${missing.length > 3 ? ` and ${missing.length - 3} more tensors` : ""}, which its config asks for. ${ANEW}`);
+  const more = missing.length > 3 ? ` and ${missing.length - 3} more tensors` : "";
+  if (missing.length) refuse(`The file lacks ${missing.slice(0, 3).join(", ")}${more}, which its config asks for. ${ANEW}`);
   for (const [name, { dtype, shape, numbers }] of tensors) {
     const wanted = shapes.get(name);
     if (!wanted) refuse(`The file holds ${name}, which a model of its config has not. ${ANEW}`);
-    if (shape.join() !== wanted.join()) refuse(`${name} should have the shape (${wanted.join(", ")}), by the file's config, and has (${shape.join(", ")}). ${ANEW}`);
-    if (dtype === "I8" && !/\.(qkv|out_proj|fc1|fc2)\.weight$/.test(name)) refuse(`${name} is I8, which only the matrices of the blocks may be. ${ANEW}`);
-    for (let i = 0; i < numbers.length; i++) {
-      if (!Number.isFinite(numbers[i])) refuse(`${name} holds ${numbers[i]} at place ${i}: every weight must be a finite number. The training diverged; export an earlier checkpoint.`);
+    const [found, asked] = [shape, wanted].map((sizes) => `(${sizes.join(", ")})`);
+    if (found !== asked) refuse(`${name} should have the shape ${asked}, by the file's config, and has ${found}. ${ANEW}`);
+    if (dtype === "I8" && !/\.(qkv|out_proj|fc1|fc2)\.weight$/.test(name)) {
+      refuse(`${name} is I8, which only the matrices of the blocks may be. ${ANEW}`);
+    }
+    const at = dtype === "I8" ? -1 : numbers.findIndex((x) => !Number.isFinite(x));
+    if (at >= 0) {
+      refuse(
+        `${name} holds ${numbers[at]} at place ${at}: every weight must be a finite number. ` +
+          "The training diverged; export an earlier checkpoint.",
+      );
     }
   }
 }
@@ -143,11 +162,19 @@ export class CharTokenizer {
   constructor(vocab, size) {
     this.vocab = typeof vocab === "string" ? [...vocab] : []; // V characters, the id of each is its place
     this.ids = new Map(this.vocab.map((character, id) => [character, id]));
-    if (this.ids.size !== size) refuse(`The vocabulary should have ${size} different characters, one for each row of wte, and has ${this.ids.size}. ${ANEW}`);
+    const found = this.ids.size;
+    if (found !== size || found !== this.vocab.length) {
+      refuse(`The vocabulary should have ${size} different characters, one for each row of wte, and has ${found}. ${ANEW}`);
+    }
   }
   encode(text) {
     const unknown = [...new Set(text)].filter((character) => !this.ids.has(character));
-    if (unknown.length) refuse(`This model has never seen ${unknown.slice(0, 10).map((c) => JSON.stringify(c)).join(", ")}: write with its ${this.vocab.length} characters only, ${JSON.stringify(this.vocab.join(""))}.`);
+    if (unknown.length) {
+      refuse(
+        `This model has never seen ${unknown.slice(0, 10).map((c) => JSON.stringify(c)).join(", ")}: ` +
+          `write with its ${this.vocab.length} characters only, ${JSON.stringify(this.vocab.join(""))}.`,
+      );
+    }
     return Array.from(text, (character) => this.ids.get(character));
   }
   decode(ids) {
@@ -463,7 +490,9 @@ export class TinyGPT {
   logits(token, watch = null) {
     const { x, wte, wpe, length } = this;
     if (!(token >= 0 && token < this.config.vocab_size)) refuse(`The id ${token} is outside 0 to ${this.config.vocab_size - 1}.`);
-    if (length === this.config.block_size) refuse(`The context is full with ${length} tokens: reset() it, or let stream() slide the window.`);
+    if (length === this.config.block_size) {
+      refuse(`The context is full with ${length} tokens: reset() it, or let stream() slide the window.`);
+    }
     const [{ data: tokens, stride }, { data: positions }] = [wte.weight, wpe];
     for (let i = 0; i < x.length; i++) x[i] = tokens[token * stride + i] + positions[length * stride + i]; // what, plus where
     this.blocks.forEach((block, layer) => {

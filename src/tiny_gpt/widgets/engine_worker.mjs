@@ -58,8 +58,9 @@ export function engineServer(post, pause, makeKernel = anyKernel) {
       const moved = Object.values(found).filter(ArrayBuffer.isView);
       post({ id, done: found }, moved.map((array) => array.buffer));
     } catch (error) {
-      const told = error instanceof Refused ? error.message : error instanceof RangeError ? "This device has not enough memory for the model." : `The engine failed: ${error}.`;
-      post({ id, failed: told });
+      const room = "This device has not enough memory for the model: try a smaller one.";
+      const told = error instanceof RangeError ? room : `The engine failed: ${error}.`;
+      post({ id, failed: error instanceof Refused ? error.message : told });
     }
   }
 
