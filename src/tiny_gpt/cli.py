@@ -153,7 +153,7 @@ def _parse(args: list[str]) -> Train | Sample | Export | Start | Check:
         | Annotated[Start, subcommand("start")]
         | Annotated[Check, subcommand("check")]
     )
-    about = "Train a small GPT on characters, let it write, and check one that you wrote."
+    about = "Train a small GPT on characters, let it write, export it, and check one that you wrote."
     box = io.StringIO()
     try:
         with contextlib.redirect_stderr(box):
