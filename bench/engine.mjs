@@ -5,9 +5,8 @@ const [modulePath, ...files] = process.argv.slice(2);
 const { TinyGPT, plainKernel, simdKernel } = await import(modulePath);
 const median = (xs) => xs.sort((a, b) => a - b)[xs.length >> 1];
 
-/* Seconds on the clock and of this process, of one context of tokens, and their count. */
-function timed(model) {
-  const count = model.config.block_size - 1;
+/* Tokens a second, by the clock and by the time that this process had, of a text that begins anew. */
+function rates(model, count) {
   const [clock, cpu] = [performance.now(), process.cpuUsage()];
   model.generate([0], { maxNewTokens: count, temperature: 1, topK: 20 });
   const { user, system } = process.cpuUsage(cpu);
@@ -20,15 +19,15 @@ const found = files.map((file) => {
   fast.logits(0);
   const first = performance.now() - start;
   const plain = TinyGPT.from(new Uint8Array(readFileSync(file)).buffer, plainKernel);
-  for (let i = 0; i < 2; i++) [fast, plain].map(timed); // until the compilers have done their work
-  const rounds = Array.from({ length: 5 }, () => [fast, plain].map(timed));
-  const rates = (which, of) => median(rounds.map((round) => round[which][of]));
+  const whole = fast.config.block_size - 1;
+  const pairs = Array.from({ length: 4 }, () => [rates(fast, 63), rates(plain, 63)]).slice(1); // the compilers had one
+  const alone = Array.from({ length: 9 }, () => rates(fast, whole)).slice(2);
   return {
     first,
-    fast: rates(0, "clock"),
-    fastCpu: rates(0, "cpu"),
-    plain: rates(1, "clock"),
-    ratio: median(rounds.map(([a, b]) => a.clock / b.clock)),
+    fast: median(alone.map(({ clock }) => clock)),
+    fastCpu: median(alone.map(({ cpu }) => cpu)),
+    plain: median(pairs.map(([, { clock }]) => clock)),
+    ratio: median(pairs.map(([a, b]) => a.clock / b.clock)),
   };
 });
 console.log(JSON.stringify(found));

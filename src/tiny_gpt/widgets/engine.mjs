@@ -147,8 +147,9 @@ function checkParameters(config, tensors) {
     if (dtype === "I8" && !/\.(qkv|out_proj|fc1|fc2)\.weight$/.test(name)) {
       refuse(`${name} is I8, which only the matrices of the blocks may be. ${ANEW}`);
     }
-    const at = dtype === "I8" ? -1 : numbers.findIndex((x) => !Number.isFinite(x));
-    if (at >= 0) {
+    let at = 0;
+    while (at < numbers.length && Number.isFinite(numbers[at])) at += 1; // findIndex would call a function ten million times
+    if (at < numbers.length) {
       refuse(
         `${name} holds ${numbers[at]} at place ${at}: every weight must be a finite number. ` +
           "The training diverged; export an earlier checkpoint.",
