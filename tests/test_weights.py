@@ -70,6 +70,7 @@ def test_int8_is_the_nearest_multiple_of_each_rows_scale(generator):
     ints, scale = weights.quantised(matrix)
     largest = ints.abs().amax(dim=1).tolist()
     assert largest == [127, 127, 0, 127, 127, 127, 127]
+    assert (scale > 0).all(), "a row of zeros has a scale too"
     off = (matrix - ints * scale[:, None]).abs()
     assert (off <= 0.5001 * scale[:, None]).all()
 
