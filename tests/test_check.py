@@ -258,6 +258,20 @@ def test_an_error_is_located_in_the_readers_line():
     assert "1 / 0" in report.findings[0].where
 
 
+def test_views_of_the_targets_are_right():
+    """A loop's batches are contiguous, so the lesson's own line is no mistake."""
+
+    class Mine(TinyGPT):
+        def forward(self, idx, targets=None):
+            if targets is not None:
+                idx.view(-1), targets.view(-1)
+            return super().forward(idx, targets)
+
+    report = check(Mine, GPTConfig)
+    assert report.passed, report
+    assert "view size" not in str(check.drop_in(Mine, GPTConfig))
+
+
 def test_a_loop_that_swallows_every_error_is_stopped_by_the_clock():
     def stubborn():
         while True:
@@ -267,6 +281,12 @@ def test_a_loop_that_swallows_every_error_is_stopped_by_the_clock():
                 continue
 
     assert [f.id for f in check(forward_that(stubborn), GPTConfig, seconds=0.7).findings] == ["does-not-end"]
+
+
+def test_a_process_that_the_readers_code_forks_does_not_report_too():
+    forked = []
+    report = check(forward_that(lambda: forked or forked.append(os.fork())), GPTConfig)
+    assert report.passed, report
 
 
 def test_nothing_that_happens_in_a_check_reaches_this_process():
@@ -290,6 +310,37 @@ def test_a_class_without_a_source_file_can_be_checked():
 def test_a_model_in_place_of_a_class_is_refused():
     with pytest.raises(ValueError, match="not TinyGPT"):
         check(TinyGPT(GPTConfig(**SIZES)))
+
+
+def test_weights_that_are_scaled_after_the_softmax_are_not_called_masked():
+    """A mask cannot touch the last row, which hides nothing."""
+
+    class Late(heads.Head):
+        def forward(self, x):
+            q, k, v = self.query(x), self.key(x), self.value(x)
+            scores = (q @ k.mT).masked_fill(torch.ones(x.size(1), x.size(1)).triu(1).bool(), -torch.inf)
+            return self.dropout(scores.softmax(-1) * q.size(-1) ** -0.5) @ v
+
+    report = check.head(Late)
+    assert [found.id for found in report.findings] == ["scale-missing"]
+    assert "after the softmax" in report.findings[0].evidence
+
+
+def test_a_cache_that_is_wrong_from_the_second_token_on_is_found():
+    class Stuck(TinyGPT):
+        """Its second new token and later ones are read as if the prompt had no end."""
+
+        @torch.no_grad()
+        def generate(self, idx, max_new_tokens, temperature=1.0, top_k=None):
+            T = idx.size(1)
+            for _ in range(max_new_tokens):
+                known = idx if idx.size(1) == T else torch.cat([idx[:, :T], idx[:, -1:]], 1)
+                idx = torch.cat([idx, super().generate(known, 1, temperature, top_k)[:, -1:]], 1)
+            return idx
+
+    report = check(Stuck, GPTConfig)
+    assert len(report.findings) == 1
+    assert report.findings[0].id in ("generate-cache", "generate-wrong-window")
 
 
 # --- Not written yet --------------------------------------------------------------------------------------------
@@ -528,6 +579,25 @@ def test_a_file_that_cannot_be_read_is_a_finding_with_its_line(tmp_path):
     report = check_file(file)
     assert [found.id for found in report.findings] == ["crashes"]
     assert "line 2" in report.findings[0].where
+
+
+@pytest.mark.parametrize(
+    ("text", "id", "says"),
+    [
+        ("while True: pass", "does-not-end", "while the file was read"),
+        ("input('your name? ')", "crashes", "EOFError"),
+        ("import ctypes\nctypes.string_at(0)", "crashes", "SIGSEGV"),
+    ],
+    ids=["loop", "input", "segfault"],
+)
+def test_whatever_a_file_does_is_a_finding_with_its_line(tmp_path, text, id, says):
+    file = tmp_path / "mine.txt"  # any name will do
+    file.write_text(text)
+    found = check_file(file, seconds=1.5).findings[0]
+    assert found.id == id
+    assert says in found.evidence
+    assert found.where.startswith("mine.txt, line")
+    assert str(tmp_path) not in found.where
 
 
 def test_the_command_refuses_what_is_not_there(command, tmp_path):

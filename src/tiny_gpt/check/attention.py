@@ -243,6 +243,17 @@ def judge_weights(trace: Trace, heads: Heads, H, C, plain: bool, judged: Judged,
         return
     sums = torch.where(finite, P, 0.0).sum(-1)  # (G, T)
     broken = (finite[..., 0] & ((sums - 1).abs() > 1e-3) & (sums > 0)).any()
+    level = float(sums[:, -1].mean())
+    if broken and bool(((sums - level)[finite[..., 0]].abs() < 1e-3 * abs(level)).all()):  # no mask does that
+        _judge_mask(trace, P, S, c, open_, lower, finite, judged, where)
+        seen = f"{where} the weights of each position sum to {level:.4g}: they are multiplied after the softmax"
+        if not plain or abs(c * math.sqrt(D) - 1) < 1e-3:
+            judged.add("attention-differs", seen)
+        else:  # the factor came too late
+            judged.add(
+                "scale-missing" if abs(c - 1) < 1e-3 else "scale-wrong", f"{seen}; in it q·k counts {c:.4g} times"
+            )
+        return
     if broken:
         t = int(((sums - 1).abs() * (sums > 0)).amax(0).argmax())
         judged.add(

@@ -74,6 +74,7 @@ SECTIONS = {
         Section("09_generation", "sec-top-k", "Top-k"),
         Section("09_generation", "sec-next-token-probs", "Write it"),
         Section("09_generation", "sec-generation-bugs", "Seven ways to get it wrong"),
+        Section("09_generation", "sec-kv-cache", "Nothing twice: the KV cache"),
         Section("09_generation", "sec-window-slides", "When it stops being valid"),
         Section("10_faster", "sec-no-bias", "Without biases"),
         Section("10_faster", "sec-bf16", "Sixteen bits"),
@@ -513,6 +514,11 @@ _TABLE = {
         "The next token is drawn from the logits of another position than the last.",
         "sec-one-distribution",
         "Each position predicts the one after it. Whose prediction do you need?",
+    ),
+    "generate-cache": (
+        "Later tokens are not drawn from what forward gives for the whole text so far.",
+        "sec-kv-cache",
+        "Forget what you keep between the steps and read the whole text again. Which step is the first to differ?",
     ),
     "generate-temperature": (
         "The temperature does not divide the logits.",

@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +14,7 @@ from torch import nn
 from .report import Finding, Report
 from .sandbox import SECONDS, apart
 from .settings import Settings
-from .subject import Subject, crash
+from .subject import Subject, TookTooLong, crash
 from .whole import check_whole
 
 
@@ -39,6 +40,9 @@ def _check(path: Path, model: str | None, config: str | None) -> Report:
             where = f"{Path(error.filename or path).name}, line {error.lineno}: {(error.text or '').strip()}"
         report.findings.append(Finding("crashes", f"while the file was read: {type(error).__name__}: {error}", where))
         return report
+    except TookTooLong as late:
+        report.findings.append(crash(late, "while the file was read"))
+        return report
     changes = settings.changes()
     settings.restore()
     Model = _named(module, model, path) if model else _model_in(module, path)
@@ -53,7 +57,8 @@ def _check(path: Path, model: str | None, config: str | None) -> Report:
 def _load(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent.resolve()))
     name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"readers_{abs(hash(path))}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = SourceFileLoader(name, str(path))  # named, so that the file may be called anything
+    spec = importlib.util.spec_from_loader(name, loader)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -55,6 +55,7 @@ class Generation:
     def __init__(self, probes):
         self.probes, self.subject = probes, probes.subject
         self.V, self.N = (self.subject.sizes[name] for name in ("vocab_size", "block_size"))
+        self.later = ""
 
     def run(self) -> None:
         subject = self.subject
@@ -67,6 +68,8 @@ class Generation:
         self._greedy()
         self._draws(model)
         self._knobs(model, prompt)
+        if self.later and not any(f.id.startswith("generate-") for f in self.probes.report.findings):
+            self.probes.found("generate-cache", f"the first new token is right, a later one is not: {self.later}")
 
     def _moderate(self) -> nn.Module:
         """A model whose distributions are neither level nor sure, whatever stands before its head."""
@@ -193,7 +196,8 @@ class Generation:
                 return
         if t > self.N:
             self.probes.found("generate-wrong-window", f"beyond the context, {seen}")
-        # Else it was drawn otherwise: the tests of the distribution say how.
+        elif t > 7:
+            self.later = seen  # unless the tests of the distribution, which draw one token, find more
 
     def _rules(self, model):
         """(id, in words, function from the text so far to the next tokens)."""
@@ -240,7 +244,8 @@ class Generation:
                 sure = bool(((logits / temperature).softmax(-1).amax(-1) > 0.99).all())
                 if torch.equal(state, self.state):
                     self.probes.found(
-                        "global-state", "generate seeds torch: its random state is the same after two seeds"
+                        "global-state",
+                        "something in generate seeds torch: its random state is the same after two seeds",
                     )
                     return
                 if sure or (counts > 0).sum(-1).max() == 1:

@@ -204,7 +204,7 @@ def _outside(part: nn.Module, report: Report, causal: bool) -> None:
             report.findings.append(Finding("batch-leak", "a text alone and in a batch gives another output"))
         if causal:
             try:
-                short = part(x[:, :4])
+                short = part(x[:, :4].contiguous())
             except Exception as error:
                 seen = f"{T} positions pass, 4 do not: {said(error)}"
                 report.findings.append(Finding("mask-stale", seen, crash(error, "").where))
@@ -374,10 +374,10 @@ def _drop_in(subject: Subject, report: Report) -> None:
     def crop():
         other = subject.build(1)
         other.crop_block_size(8)
-        short = ids[:, :8]
+        short, long = ids[:, :8].contiguous(), ids[:, :9].contiguous()
         other(short, short)
         try:
-            other(ids[:, :9], ids[:, :9])
+            other(long, long)
         except Exception:
             return None if other.config.block_size == 8 else "config.block_size keeps its old value"
         return "after crop_block_size(8) a text of 9 tokens still passes"

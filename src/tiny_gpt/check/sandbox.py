@@ -5,6 +5,7 @@ import faulthandler
 import io
 import json
 import os
+import re
 import select
 import signal
 import sys
@@ -13,12 +14,13 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
 from .report import Finding, Report
 from .settings import Settings
-from .subject import TookTooLong
+from .subject import TookTooLong, is_library
 
 SECONDS = 20  # of computing time
 PATIENCE = 3  # times as long by the clock, for a busy machine
@@ -67,13 +69,14 @@ def apart(name: str, work: Callable[[], Report], seconds: float = SECONDS) -> Re
 
 
 def _run(work: Callable[[], Report], outlet: int, printed, seconds: float) -> None:
-    answer = {}
+    answer, me = {}, os.getpid()
     try:
         os.setsid()
         torch.set_num_threads(1)
         os.dup2(printed.fileno(), 1)
         os.dup2(printed.fileno(), 2)
-        os.close(0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # who asks for input reads an end of file
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
         stream = io.TextIOWrapper(os.fdopen(1, "wb", closefd=False), errors="backslashreplace", line_buffering=True)
         sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = stream
         faulthandler.enable(file=printed.fileno())
@@ -95,7 +98,7 @@ def _run(work: Callable[[], Report], outlet: int, printed, seconds: float) -> No
         with contextlib.suppress(BaseException):
             signal.setitimer(signal.ITIMER_PROF, 0)
             data = json.dumps(answer).encode()
-            while data:
+            while data and os.getpid() == me:  # what the reader's code forks does not report as well
                 data = data[os.write(outlet, data) :]
         os._exit(0)
 
@@ -145,9 +148,10 @@ def _understood(name: str, received: bytes, ended: str, status: int, size: int, 
     elif "error" in answer:
         report.findings.append(Finding("crashes", answer["error"].strip().splitlines()[-1]))
     elif os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
-        lines = [line.strip() for line in printed.splitlines() if line.strip().startswith("File ")]
+        frames = re.findall(r'^ *File "(.+)", line (\d+) in (\S+)', printed, re.MULTILINE)
+        own = [f"{Path(path).name}, line {line}, in {name}" for path, line, name in frames if not is_library(path)]
         said = f"the process was ended by {signal.Signals(os.WTERMSIG(status)).name}"
-        report.findings.append(Finding("crashes", said, lines[0] if lines else ""))
+        report.findings.append(Finding("crashes", said, own[0] if own else ""))
     else:
         report.findings.append(Finding("crashes", "the code ended the whole process"))
     if size > PRINTED:

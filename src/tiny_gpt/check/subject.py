@@ -41,14 +41,14 @@ def located(error: BaseException) -> str:
     """The innermost line of the reader's own code in an error's traceback."""
     here = __file__.rsplit("/", 1)[0]
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(here)]
-    own = [f for f in frames if not _library(f.filename)]
+    own = [f for f in frames if not is_library(f.filename)]
     if not own:
         return ""
     last = own[-1]
     return f"{last.filename.rsplit('/', 1)[-1]}, line {last.lineno}, in {last.name}: {(last.line or '').strip()}"
 
 
-def _library(path: str) -> bool:
+def is_library(path: str) -> bool:
     return path.startswith((sysconfig.get_path("stdlib"), "<frozen")) or "site-packages" in path
 
 
@@ -134,6 +134,7 @@ class Subject:
 
 def outputs(model: nn.Module, ids: Tensor, targets: Tensor | None = None) -> Tensor:
     """The model's logits alone, without a graph."""
+    ids = ids.contiguous()  # as a training loop's batches are, so that ``view`` on them is no mistake
     with torch.no_grad():
-        result = model(ids) if targets is None else model(ids, targets)
+        result = model(ids) if targets is None else model(ids, targets.contiguous())
     return result[0] if isinstance(result, tuple | list) else result

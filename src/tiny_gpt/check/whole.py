@@ -24,7 +24,7 @@ def check_whole(subject: Subject) -> Report:
         else:
             probes.add(stop.finding)
     except TookTooLong as late:
-        probes.add(crash(late, "the check was not over"))
+        probes.add(crash(late, f"while its {probes.doing} was checked" if probes.doing else "the check was not over"))
     finally:
         settings.restore()
     report.findings = sort_out(report.findings)
@@ -37,6 +37,7 @@ class Probes:
     def __init__(self, subject: Subject, report: Report):
         self.subject, self.report = subject, report
         self.anatomy: Anatomy | None = None
+        self.doing = ""
 
     def add(self, finding: Finding) -> None:
         if not any(known.id == finding.id for known in self.report.findings):
@@ -55,6 +56,7 @@ class Probes:
     def guarded(self, name: str, probe, *args) -> None:
         """Run one probe; an error in the reader's code is a finding, one part not written a remark."""
         settings = Settings()
+        self.doing = name
         try:
             probe(*args)
             self.report.checked.append(name)
