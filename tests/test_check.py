@@ -613,3 +613,10 @@ def test_the_command_explains(command):
     code, out, _ = command("--explain", "untied")
     assert code == 0
     assert CAUSES["untied"].cause in out
+
+
+def test_a_wrong_axis_does_not_hide_a_missing_scale():
+    softmax, scale = (bugs.CATALOGUE[id].plantings[0] for id in ("softmax-axis", "scale-missing"))
+    both = check(*bugs.planting.build(softmax, scale))
+    assert [finding.id for finding in both.findings] == ["softmax-axis", "scale-missing"]
+    assert [finding.id for finding in check(*softmax.build()).findings] == ["softmax-axis"]

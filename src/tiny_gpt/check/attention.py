@@ -227,10 +227,13 @@ def judge_weights(trace: Trace, heads: Heads, H, C, plain: bool, judged: Judged,
     if not finite.any():
         return
     axis = _axis(trace, heads, P, lower)
+    use = (P > TINY) & finite
     if axis is not None:
         judged.add("softmax-axis", f"{where} the weights sum to one {axis}, not along the keys")
+        c, error = _slope(P, S, use, -2)
+        if plain and error < 1e-3:  # the scale can be read along the queries as well
+            _judge_scale(c, D, H, C, judged, where)
         return
-    use = (P > TINY) & finite
     open_ = use.any(0)  # (T, S)
     own = use & lower if (open_ & lower).sum() > T else use
     c, error = _slope(P, S, own, -1)
