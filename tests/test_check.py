@@ -326,6 +326,23 @@ def test_weights_that_are_scaled_after_the_softmax_are_not_called_masked():
     assert "after the softmax" in report.findings[0].evidence
 
 
+def test_truncated_normal_weights_are_right():
+    class Cut(TinyGPT):
+        def __init__(self, config):
+            super().__init__(config)
+            for p in self.parameters():
+                if p.dim() == 2:
+                    nn.init.trunc_normal_(p, std=0.02, a=-0.04, b=0.04)
+
+    report = check(Cut, GPTConfig)
+    assert report.passed, report
+
+
+def test_an_instance_in_place_of_a_part_is_refused():
+    with pytest.raises(ValueError, match="the class or function itself, got a Head"):
+        check.head(heads.Head(8, 4, 8))
+
+
 def test_a_cache_that_is_wrong_from_the_second_token_on_is_found():
     class Stuck(TinyGPT):
         """Its second new token and later ones are read as if the prompt had no end."""

@@ -87,8 +87,9 @@ def drop_in(Model: type, Config: Callable | None = None, *, seconds: float = SEC
 
 
 def _apart(name: str, yours, work: Callable, seconds: float) -> Report:
-    if not callable(yours):
-        raise ValueError(f"check.{name} needs the class or function itself, got {yours!r}")
+    if not callable(yours) or isinstance(yours, nn.Module):
+        got = f"a {type(yours).__name__}" if isinstance(yours, nn.Module) else repr(yours)
+        raise ValueError(f"the check of {name} needs the class or function itself, got {got}")
     return apart(name, lambda: here(name, yours, work), seconds)
 
 
