@@ -346,12 +346,13 @@ export function heatMap({ title, rows, columns, values, map, share, write, say, 
       ...Array.from(row, (value, j) => {
         const part = share(value, i, j);
         const rgb = part === null ? null : mapped(map, part);
+        const written = write(value, i, j);
         const cell = h("td", {
           class: `tgw-cell${rgb ? "" : " tgw-masked"}`,
           role: "gridcell",
-          "aria-label": say(i, j),
+          "aria-label": written ? `${written}. ${say(i, j)}` : say(i, j), // a name holds what is seen
           tabIndex: i === Math.min(here[0], height - 1) && j === Math.min(here[1], width - 1) ? 0 : -1,
-        }, write(value, i, j));
+        }, written);
         if (rgb) Object.assign(cell.style, { background: `rgb(${rgb.join(" ")})`, color: onColour(rgb) });
         cell.addEventListener("pointerenter", () => visit(i, j));
         cell.addEventListener("focus", () => {

@@ -135,9 +135,10 @@ function build({ model, root, put }) {
         const tile = button("", () => put({ changed: t === changed ? -1 : t }), {
           class: `tgw-tile${!quiet && t < changed ? " tgw-leak" : ""}`,
           "aria-pressed": String(t === changed),
-          "aria-label": `Change the character at position ${t}, ${visible(character)}${moves ? `: its output ${Number.isNaN(move) ? "is NaN" : quiet ? "stays" : `moves by ${shown(move)}`}` : ""}`,
         });
-        tile.append(h("span", { class: "tgw-key" }, visible(now)), h("span", {}, !moves ? "" : Number.isNaN(move) ? "NaN" : quiet ? "0" : shown(move)));
+        const unseen = (words) => h("span", { class: "tgw-unseen" }, words);
+        tile.append(unseen(`Change position ${t}: `), h("span", { class: "tgw-key" }, visible(now)));
+        if (moves) tile.append(unseen(", its output moves by "), h("span", {}, Number.isNaN(move) ? "NaN" : quiet ? "0" : shown(move)));
         if (!quiet) Object.assign(tile.style, { background: `rgb(${rgb.join(" ")})`, color: onColour(rgb) });
         return tile;
       }),
