@@ -39,5 +39,5 @@ def test_a_browser_that_is_named_and_missing_is_an_error(monkeypatch):
     from conftest import find_chromium
 
     monkeypatch.setenv("CHROMIUM", "/no/such/browser")
-    with pytest.raises(pytest.fail.Exception, match="CHROMIUM names"):
+    with pytest.raises(FileNotFoundError, match="CHROMIUM names"):
         find_chromium(types.SimpleNamespace())
