@@ -152,11 +152,6 @@ export function picker({ label, change }) {
   };
 }
 
-export function checkbox({ label, change }) {
-  const input = h("input", { type: "checkbox", onchange: () => change(input.checked) });
-  return { node: h("label", { class: "tgw-option tgw-check" }, input, h("span", {}, label)), set: (on) => (input.checked = on) };
-}
-
 /* A line of text. What is longer than `longest` characters is cut, counted as a reader counts them. */
 export function textField({ label, longest, change, ...more }) {
   const id = fresh("text");
@@ -314,6 +309,19 @@ export function level(chart, value, words, { above = true } = {}) {
     s("text", { class: "tgw-quiet", x: chart.box.right - 5, y: y + (above ? -5 : 14), "text-anchor": "end" }, words),
   );
 }
+
+/* An entry of a legend: a piece of a line, and its words. */
+export const lineKey = (words, { colour = "ink", dash = null } = {}) =>
+  h(
+    "span",
+    { class: "tgw-entry" },
+    s(
+      "svg",
+      { class: "tgw-chart", width: 26, height: 8, "aria-hidden": "true" },
+      s("line", { x1: 0, x2: 26, y1: 4, y2: 4, stroke: `var(--w-${colour})`, "stroke-width": 2, "stroke-dasharray": dash }),
+    ),
+    words,
+  );
 
 /* The colour of a share from 0 to 1 on a map of COLOUR_MAPS, as [red, green, blue]. */
 export function mapped(map, share) {

@@ -58,10 +58,9 @@ function build({ model, root, put }) {
     const x = figure.x(steps[at]);
     figure.plot.append(s("line", { class: "tgw-axis", x1: x, x2: x, y1: figure.box.top, y2: figure.box.bottom }));
     dots(figure, [steps[at], steps[at]], [train[at], valid[at]], { size: 4 });
-    const key = (words, dash, colour = "ink") => h("span", { class: "tgw-entry" }, s("svg", { class: "tgw-chart", width: 30, height: 8, "aria-hidden": "true" }, s("line", { x1: 0, x2: 30, y1: 4, y2: 4, stroke: `var(--w-${colour})`, "stroke-width": 2, "stroke-dasharray": dash })), words);
     chart.replaceChildren(
       figure.svg,
-      h("p", { class: "tgw-legend" }, key("training", null), key("validation", "7 4"), ...others.map(([name]) => key(name, "2 3", "baseline"))),
+      h("p", { class: "tgw-legend" }, lineKey("training"), lineKey("validation", { dash: "7 4" }), ...others.map(([name]) => lineKey(name, { colour: "baseline", dash: "2 3" }))),
     );
     const parts = [`After ${shown(steps[at], 0)} updates: training loss ${shown(train[at], 3)}, validation loss ${shown(valid[at], 3)} nats`];
     for (const [name, curve] of others) {

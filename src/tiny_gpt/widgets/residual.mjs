@@ -59,9 +59,8 @@ function build({ model, root, put }) {
       dots(size, places, now[curve], { colour: curve });
     }
     const key = (colour, words) => h("span", { class: "tgw-entry" }, h("span", { class: "tgw-swatch", style: `background: var(--w-${colour})` }), words);
-    const dashed = (other) => h("span", { class: "tgw-entry" }, s("svg", { class: "tgw-chart", width: 26, height: 8, "aria-hidden": "true" }, s("line", { class: "tgw-axis", x1: 0, x2: 26, y1: 4, y2: 4, "stroke-width": 2, "stroke-dasharray": DASHES[other] })), other);
     charts.replaceChildren(
-      h("div", { style: `width: ${half}px` }, gradient.svg, h("p", { class: "tgw-legend" }, ...kinds.map(dashed))),
+      h("div", { style: `width: ${half}px` }, gradient.svg, h("p", { class: "tgw-legend" }, ...kinds.map((other) => lineKey(other, { dash: DASHES[other] })))),
       h("div", { style: `width: ${half}px` }, size.svg, h("p", { class: "tgw-legend" }, key("stream", "stream"), key("attention", "attention"), key("ffn", "feed-forward"))),
     );
     const last = now.stream.length - 1;

@@ -9,11 +9,17 @@ const TEMPERATURES = [
 
 /* How often each token comes in `draws` draws with the numbers of `seed`: where each falls in the running sum. */
 export function counts(p, draws, seed) {
+  const draw = drawer(p);
+  const found = new Array(p.length).fill(0);
+  for (const u of uniforms(seed, draws)) found[draw(u)] += 1;
+  return found;
+}
+
+/* From a share u in (0, 1] to the token at which the running sum of the probabilities reaches it. */
+function drawer(p) {
   let total = 0;
   const limits = p.map((x) => (total += x));
-  const found = new Array(p.length).fill(0);
-  for (const u of uniforms(seed, draws)) found[place(limits, u * total)] += 1;
-  return found;
+  return (u) => place(limits, u * total);
 }
 
 /* The first limit that is not below `value`. */
@@ -28,11 +34,7 @@ function place(limits, value) {
 }
 
 /* The token of the last draw. */
-export function lastDrawn(p, draws, seed) {
-  let total = 0;
-  const limits = p.map((x) => (total += x));
-  return place(limits, uniforms(seed, draws).at(-1) * total);
-}
+export const lastDrawn = (p, draws, seed) => drawer(p)(uniforms(seed, draws).at(-1));
 
 /* Token ids, most probable first. */
 export const ranking = (logits) => logits.map((_, i) => i).sort((a, b) => logits[b] - logits[a] || a - b);

@@ -87,7 +87,8 @@ function build({ model, root, put }) {
       controls.n_keys.set(n);
       controls.scaling.set(scaling);
       if (drawn[0] !== `${n} ${seed}`) drawn = [`${n} ${seed}`, scoresAt(WIDTHS, n, seed)];
-      const [scores] = scoresAt([d], n, seed);
+      const at = WIDTHS.indexOf(d); // Python may choose a width that the slider has not
+      const scores = at >= 0 ? drawn[1][at] : scoresAt([d], n, seed)[0];
       const [raw, scaled] = ["none", scaling].map((how) => weights(scores, how, d));
       const half = width > 460 ? (width - 16) / 2 : width;
       charts.replaceChildren(
