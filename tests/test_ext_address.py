@@ -3,7 +3,8 @@
 import pytest
 from sphinx_project import build
 
-from address import find_repository, find_site  # after sphinx_project, which says where the extensions are
+# isort: split
+from address import find_repository, find_site  # found through sphinx_project
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,15 @@ def test_every_form_of_a_remote_names_the_repository(url):
 @pytest.mark.parametrize("url", ["", "/home/ada/book", "https://example.org/Ada/tiny-gpt", "https://notgithub.com/a/b"])
 def test_another_remote_is_no_repository_on_github(url):
     assert find_repository({}, url, "") == ""
+
+
+def test_jupyter_books_own_repository_is_not_this_books():
+    """It stands in the configuration of every book that names none."""
+    from jupyter_book.config import get_final_config
+
+    options = get_final_config(cli_config={"latex_individualpages": False})[0]["html_theme_options"]
+    assert options["repository_url"]
+    assert find_repository({}, "", options["repository_url"]) == ""
 
 
 def test_the_runner_goes_before_the_remote_and_the_remote_before_the_configuration():

@@ -9,7 +9,8 @@ import pytest
 from markdown_it import MarkdownIt
 from sphinx_project import NOTEBOOK, ROOT, build
 
-from notebooks import build_wheel, code_span, escape, first_cell, launchers, paragraph  # after sphinx_project
+# isort: split
+from notebooks import build_wheel, code_span, escape, first_cell, launchers, paragraph  # found through sphinx_project
 
 PAGE = (
     NOTEBOOK.replace("---\n", "---\naccelerator: GPU\n", 1)
@@ -102,7 +103,7 @@ SETTINGS = {
     "myst_enable_extensions": ["dollarmath", "colon_fence", "attrs_block"],
     "numfig": True,
     "html_theme": "sphinx_book_theme",
-    "project": "A book",
+    "html_title": "A book",
 }
 
 

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 GITHUB = re.compile(r"(?:(?:https?|ssh|git)://(?:[^/@]*@)?|git@)github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
+UNSET = "executablebooks/jupyter-book"  # what Jupyter Book fills in where _config.yml names no repository
 BRANCH = "gh-pages"  # the branch that holds the built site, and so the notebooks
 
 
@@ -27,7 +28,8 @@ def find_repository(environ: dict[str, str], origin: str, configured: str) -> st
     if named := environ.get("GITHUB_REPOSITORY"):
         return named
     for url in (origin, configured):
-        if match := GITHUB.match(url):
+        match = GITHUB.match(url)
+        if match and match[1] != UNSET:
             return match[1]
     return ""
 

@@ -12,8 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from functools import cache
-from itertools import takewhile
 from pathlib import Path
 from urllib.parse import quote, urljoin
 
@@ -77,6 +75,13 @@ def indent(text: str, first: str, rest: str) -> str:
     return first + lines[0][len(rest) :] + "".join("\n" + line for line in lines[1:])
 
 
+def plain_text(node) -> str:
+    """What a line says, for where Markdown is not read; mathematics is read everywhere."""
+    texts = [text for text in node.findall(nodes.Text) if text.parent.tagname != "raw"]
+    words = [f"${text.astext()}$" if text.parent.tagname == "math" else text.astext() for text in texts]
+    return " ".join("".join(words).split())
+
+
 def fold(summary: str, body: str) -> str:
     return f"<details>\n<summary>{html.escape(summary, quote=False)}</summary>\n\n{body}\n\n</details>"
 
@@ -85,7 +90,7 @@ class Writer:
     """Turns a resolved page into a notebook's cells."""
 
     def __init__(self, page: nodes.document, source: str, *, url: str = "", number: str = "", numbers: dict):
-        """`url` is the page's published address, or nothing; `numbers` are its figures' and exercises', by kind and id."""
+        """`url` is the page's published address, or nothing; `numbers` those of its figures and exercises, by kind."""
         self.source = read_myst_markdown_notebook(source).cells
         self.url, self.number, self.numbers = url, number, numbers
         self.titles = {name: section[0] for section in page.findall(nodes.section) for name in section["ids"]}
@@ -183,10 +188,10 @@ class Writer:
             self.folded += 1
             body = "\n\n".join(text for child in node[1:] for text in self.block(child, depth))
             self.folded -= 1
-            yield fold(" ".join(node[0].astext().split()), body)
+            yield fold(plain_text(node[0]), body)
         elif kind == "dropdown_main":
             title = next(iter(node.findall(lambda n: n.tagname == "dropdown_title")))
-            yield fold(" ".join(title.astext().split()), self.text(node, depth))
+            yield fold(plain_text(title), self.text(node, depth))
         elif kind == "figure":
             yield from self.caption(node)
         elif isinstance(node, nodes.Admonition) or kind in ("block_quote", "sidebar", "topic"):
@@ -298,7 +303,8 @@ def write(app, doctree, docname):
     )
     title, *rest = writer.cells
     heading, _, text = title.source.partition("\n\n")
-    book = f"[{app.config.project}]({site})" if site else f"*{app.config.project}*"
+    name = escape(app.config.html_title)
+    book = f"[{name}]({site})" if site else f"*{name}*"
     title.source = f"{heading}\n\nA chapter of {book}, as a notebook. Run its cells from the top down."
     after = [nbformat.v4.new_markdown_cell(text)] if text else []
     setting_up = nbformat.v4.new_code_cell()
