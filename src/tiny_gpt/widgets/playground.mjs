@@ -5,7 +5,7 @@
  */
 
 const MOST = 2000; // characters of a prompt, and of what is written
-const TOP = 8; // how many of the likeliest characters are told at each place
+const TOP = 7; // how many of the likeliest characters are told at each place
 const VIEWS = { choices: "Its choices", attention: "Attention", layers: "Layer by layer", change: "What if" };
 
 // -- what is computed of a model's answers --------------------------------------------------------------------------
@@ -43,12 +43,13 @@ export function provenanceWords(config, provenance) {
   const sizes = `${shown(count / 1e6, 2)} million parameters: ${L} layers, ${H} heads, width ${C}, context ${N}, ${V} characters.`;
   const { text, train_config: run, valid_loss: loss, device, torch, step, rounded_later: later } = provenance ?? {};
   const made = [];
-  if (text) made.push(`trained on ${text}`);
+  const add = (before, words) => typeof words === "string" && made.push(`${before}${words.slice(0, 200)}`); // a file may say anything
+  add("trained on ", text);
   const updates = step ?? run?.max_steps;
   if (Number.isFinite(updates)) made.push(`${updates} updates`);
   if (Number.isFinite(run?.seed)) made.push(`seed ${run.seed}`);
-  if (device) made.push(`on ${device}`);
-  if (torch) made.push(`torch ${torch}`);
+  add("on ", device);
+  add("torch ", torch);
   const parts = [sizes];
   if (made.length) parts.push(`${made.join(", ").replace(/^./, (c) => c.toUpperCase())}.`);
   if (Number.isFinite(loss)) {
@@ -66,10 +67,14 @@ const colourOf = (p) => {
 
 // -- where weights come from ----------------------------------------------------------------------------------------
 
-/* The file of a carried model: from scripts beside the page, which work from a folder too, or from Python. */
-function weightsOf(entry, model, progress) {
-  const root = document.documentElement.dataset.content_root;
-  return root !== undefined && entry.parts ? fromScripts(entry, new URL(root, location.href), progress) : fromPython(entry, model);
+/* The book's own address, from which its scripts come; undefined in a notebook. */
+const site = () => document.documentElement.dataset.content_root;
+
+/* The file of a model: from scripts beside the page, which work from a folder too, or from Python. */
+async function weightsOf(entry, model, progress) {
+  if (site() === undefined) return fromPython(entry, model);
+  if (!entry.parts) throw new Error("The weights of this model are not part of the page: run its notebook to play with it.");
+  return fromScripts(entry, new URL(site(), location.href), progress);
 }
 
 async function fromScripts({ parts, bytes }, root, progress) {
@@ -96,7 +101,7 @@ function fromPython({ name }, model) {
       const { buffer, byteOffset, byteLength } = model.get("weights");
       return buffer.slice(byteOffset, byteOffset + byteLength);
     };
-    if (model.get("sent") === name) return void resolve(bytes());
+    if (model.get("sent") === name) return resolve(bytes());
     const arrived = () => {
       if (model.get("sent") !== name) return;
       model.off("change:sent", arrived);
@@ -117,7 +122,8 @@ function fromPython({ name }, model) {
 
 function build({ model, root, put, redraw }) {
   const get = (name) => model.get(name);
-  const told = announcer();
+  const [told, wrote] = [announcer(), announcer()];
+  wrote.say("");
   let engine = null; // the worker, once something was asked of it
   let ready = null; // the model that it has: { name, title, config, vocab, provenance }
   let loading = null; // { title, share }, while one is on its way
@@ -133,8 +139,11 @@ function build({ model, root, put, redraw }) {
 
   // -- asking the engine
 
-  async function use(entry, file) {
-    if (loading) return false;
+  let last = Promise.resolve(); // one model after the other
+  const use = (entry, file) => (last = last.then(() => load(entry, file)));
+
+  /* Whether the model is there; if not, the one before stays, and the reader is told why. */
+  async function load(entry, file) {
     loading = { title: entry.title, share: null };
     problem = "";
     redraw();
@@ -161,8 +170,8 @@ function build({ model, root, put, redraw }) {
   const useCarried = (entry) => use(entry, (progress) => weightsOf(entry, model, progress));
 
   /* A model that the reader asked for: what the one before wrote is not its text. */
-  async function change(load) {
-    if (!(await load)) return;
+  async function change(arrived) {
+    if (!(await arrived)) return;
     const known = new Set(ready.vocab);
     put({ text: "", record: [], swap: "", at: [...get("prompt")].length, layer: 0, head: 0 });
     if ([...get("prompt")].every((character) => known.has(character))) await write();
@@ -175,7 +184,8 @@ function build({ model, root, put, redraw }) {
   };
 
   async function write() {
-    if (writing || loading) return;
+    if (writing) return;
+    await last;
     if (!ready && !(await useCarried(get("models")[0]))) return;
     const [prompt, length, temperature, topK, seed] = ["prompt", "length", "temperature", "top_k", "seed"].map(get);
     const found = { text: [], record: [] };
@@ -196,7 +206,7 @@ function build({ model, root, put, redraw }) {
       const at = get("at") >= start && get("at") < start + found.text.length ? get("at") : start;
       writing = null;
       put({ record: found.record, text: found.text.join(""), at, swap: "" });
-      told.say(`${found.text.length} characters written: ${found.text.join("")}`);
+      wrote.say(`${found.text.length} characters written: ${found.text.join("")}`);
     } catch (error) {
       trouble(error);
     } finally {
@@ -248,6 +258,7 @@ function build({ model, root, put, redraw }) {
   };
   fields.seed.node.classList.add("tgw-seed");
   const size = () => (ready?.config ?? get("models")[0].config).vocab_size;
+  const context = () => (ready?.config ?? get("models")[0].config).block_size;
   const go = button("Write", write, { class: "tgw-go" });
   const another = button("Another", () => {
     put({ seed: (get("seed") + 1) % 1e9 });
@@ -366,18 +377,19 @@ function build({ model, root, put, redraw }) {
   function excuse(found) {
     if (found?.failed) return { says: found.failed };
     if (found) return null;
-    return { says: ready || loading || get("models")[0].parts ? "The model is on its way …" : "Run this notebook to look inside its model.", keep: true };
+    return { says: lives() ? "The model is on its way …" : "Run the notebook of this page to look inside its model.", keep: true };
   }
+  const lives = () => Boolean(ready || site() === undefined || get("models")[0].parts);
 
   function choicesView(text, at, start, choices) {
     if (at === 0) return { says: "Nothing stands before the first character: the model had nothing to go by. Choose another one in the text." };
-    const choice = choices(at);
-    if (!choice) return excuse(inside(text.slice(...windowBefore(at, ready?.config.block_size ?? 64, text.length)).join("")));
-    const [p, best] = choice;
+    const window = text.slice(...windowBefore(at, context(), text.length)).join("");
+    const none = excuse(inside(window));
+    if (none && !choices(at)) return none;
+    const [p, best] = choices(at, Boolean(none));
     const rows = best.some(([character]) => character === text[at]) ? best : [...best, [text[at], p]];
     const most = Math.max(...rows.map(([, share]) => share));
     const rejected = best.filter(([character]) => character !== text[at]).slice(0, 3);
-    const words = at < start ? "is in the prompt; the model gave it" : "was drawn, with";
     const others = rejected.length ? ` Rejected: ${rejected.map(([character, share]) => `${quoted(character)} ${shown(share, 3)}`).join(", ")}.` : "";
     const list = rows.map(([character, share]) => {
       const line = h("span", { class: "tgw-bar" });
@@ -392,14 +404,14 @@ function build({ model, root, put, redraw }) {
       );
     });
     return {
-      says: `${quoted(text[at])} ${words} probability ${shown(p, 3)}: ${shown(p > 0 ? -Math.log2(p) : Infinity)} bits of surprise.${others}`,
+      says: `${quoted(text[at])}${at < start ? ", in the prompt," : ""} has probability ${shown(p, 3)} at temperature ${get("temperature")}: ${shown(p > 0 ? -Math.log2(p) : Infinity)} bits of surprise.${others}`,
       body: [h("ol", { class: "tgw-choices" }, list)],
     };
   }
 
   function attentionView(text, at, width) {
     if (at === 0) return { says: "Nothing stands before the first character, so there is nothing to attend to. Choose another one in the text." };
-    const [first, end] = windowBefore(at, ready?.config.block_size ?? 64, text.length);
+    const [first, end] = windowBefore(at, context(), text.length);
     const found = inside(text.slice(first, end).join(""));
     const none = excuse(found);
     if (none) return none;
@@ -457,7 +469,8 @@ function build({ model, root, put, redraw }) {
       says: `Having read ${quoted(text[first + q])}, head ${head + 1} of layer ${layer + 1} looks at ${where}.${far > 0.005 ? ` ${shown(far)} of its weight lies further back than is drawn.` : ""}`,
       body: [
         h("div", { class: "tgw-scroll" }, arcs),
-        h("div", { class: "tgw-pair" }, h("div", {}, map, readout), headsGrid(L, H, layer, head, (l, hd, t, u) => weight(l, hd, from + t, from + u), Math.min(places.length, q - from + 1), width)),
+        h("div", { class: "tgw-pair" }, map, headsGrid(L, H, layer, head, (l, hd, t, u) => weight(l, hd, from + t, from + u), places.length, width)),
+        readout,
       ],
     };
   }
@@ -497,16 +510,17 @@ function build({ model, root, put, redraw }) {
     return grid;
   }
 
-  function layersView(text, at) {
+  function layersView(text, at, width) {
+    const most = width > 560 ? 6 : 3;
     if (at === 0) return { says: "Nothing stands before the first character: there is no stream to read yet. Choose another one in the text." };
-    const [first, end] = windowBefore(at, ready?.config.block_size ?? 64, text.length);
+    const [first, end] = windowBefore(at, context(), text.length);
     const found = inside(text.slice(first, end).join(""));
     const none = excuse(found);
     if (none) return none;
     const [L, t] = [ready.config.n_layer, at - 1 - first];
     const rows = Array.from({ length: L + 1 }, (_, layer) => {
       const p = reading(found.readings, found, layer, t);
-      return { best: likeliestOf(p, ready.vocab, 6), own: p[ready.vocab.indexOf(text[at])] };
+      return { best: likeliestOf(p, ready.vocab, most), own: p[ready.vocab.indexOf(text[at])] };
     });
     const since = rows.findIndex((_, layer) => rows.slice(layer).every(({ best }) => best[0][0] === rows[L].best[0][0]));
     const name = (layer) => (layer ? `after block ${layer}` : "embedding");
@@ -519,7 +533,7 @@ function build({ model, root, put, redraw }) {
     const table = h(
       "table",
       { class: "tgw-lens" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "stream read"), h("th", { scope: "col", colSpan: 6 }, "its likeliest next characters, at temperature 1"), h("th", { scope: "col" }, `of ${quoted(text[at])}`))),
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "stream read"), h("th", { scope: "col", colSpan: most }, most > 3 ? "its likeliest next characters, at temperature 1" : "its likeliest"), h("th", { scope: "col" }, `of ${quoted(text[at])}`))),
       h("tbody", {}, rows.map((row, layer) => h("tr", {}, h("th", { scope: "row" }, name(layer)), cells(row), h("td", { class: "tgw-share" }, shown(row.own, 3))))),
     );
     return {
@@ -540,7 +554,7 @@ function build({ model, root, put, redraw }) {
   swapField.node.classList.add("tgw-seed");
 
   function changeView(text, at, choices, width) {
-    const [first, end] = windowAround(at, ready?.config.block_size ?? 64, text.length);
+    const [first, end] = windowAround(at, context(), text.length);
     const other = choices(at)?.[1].find(([character]) => character !== text[at])?.[0];
     const swap = get("swap") || other || (text[at] === "e" ? "a" : "e");
     swapField.set(visible(swap));
@@ -617,7 +631,7 @@ function build({ model, root, put, redraw }) {
     if (key !== offered) {
       offered = key;
       offers.replaceChildren(
-        ...others.map((entry) => button(`${entry.title} model${entry.bytes ? `, ${shown(entry.bytes / 1e6, 1)} MB` : ""}`, () => change(useCarried(entry)))),
+        ...others.map((entry) => button(`${entry.title}${entry.bytes ? `, ${shown(entry.bytes / 1e6, 1)} MB` : ""}`, () => change(useCarried(entry)))),
         choose,
         h("span", { class: "tgw-note" }, "A file from ", h("code", {}, "tiny-gpt export"), ": choose it or drop it here. It stays on your device; nothing is uploaded."),
       );
@@ -625,8 +639,7 @@ function build({ model, root, put, redraw }) {
     progress.hidden = !loading;
     if (loading?.share === null || loading?.share === undefined) progress.removeAttribute("value");
     else progress.value = loading.share;
-    const title = now.name === "own" ? now.title : `${now.title}${now.title.endsWith("model") ? "" : " model"}`;
-    about.replaceChildren(h("strong", {}, title), ` · ${provenanceWords(now.config, now.provenance)}`);
+    about.replaceChildren(h("strong", {}, now.title), ` · ${provenanceWords(now.config, now.provenance)}`);
   }
 
   // -- all of it
@@ -636,11 +649,12 @@ function build({ model, root, put, redraw }) {
     h("div", { class: "tgw-controls" }, fields.temperature.node, fields.top_k.node, fields.length.node, fields.seed.node),
     alarm,
     page,
-    h("div", { class: "tgw-under" }, h("label", { class: "tgw-option" }, paint, h("span", {}, "Colour by probability")), legend, h("span", { class: "tgw-note" }, "Choose a character, with the mouse or the arrow keys.")),
+    h("div", { class: "tgw-under" }, h("label", { class: "tgw-option" }, paint, h("span", {}, "Colour by probability")), legend, h("span", { class: "tgw-note" }, "Choose a character: mouse or arrow keys.")),
     bar,
     panel,
     h("div", { class: "tgw-model" }, about, progress, offers, file),
     told.node,
+    wrote.node,
   );
 
   let focusKey = null;
@@ -649,7 +663,7 @@ function build({ model, root, put, redraw }) {
     const text = [...get("prompt"), ...(writing && writing.text.length ? writing.text : get("text"))];
     const record = writing && writing.text.length ? writing.record : get("record");
     const start = [...get("prompt")].length;
-    const N = ready?.config.block_size ?? get("models")[0].config.block_size;
+    const N = context();
     fields.prompt.set(get("prompt"));
     fields.temperature.set(get("temperature"));
     fields.top_k.set(get("top_k") ?? size(), size());
@@ -661,10 +675,10 @@ function build({ model, root, put, redraw }) {
     legend.style.visibility = get("coloured") ? "" : "hidden";
     if (alarm.textContent !== problem) alarm.textContent = problem;
     const opening = ready && !writing ? seen.get(text.slice(0, N).join("")) : null;
-    /* [probability, likeliest] of the character at a place, if it is known. */
-    function choices(i) {
+    /* [probability, likeliest] of the character at a place: as it was `drawn`, or by what the settings are now. */
+    function choices(i, drawn = true) {
       const written = record.length === text.length - start ? record[i - start] : undefined;
-      if (written) return written;
+      if (written && drawn) return written;
       const [first] = windowBefore(i, N, text.length);
       const found = i < 1 ? null : first ? seen.get(text.slice(first, i).join("")) : opening;
       if (!found?.readings) return undefined;
@@ -684,7 +698,7 @@ function build({ model, root, put, redraw }) {
     if (!writing) {
       const focused = focusKey ?? (panel.contains(document.activeElement) ? document.activeElement.dataset.key : null);
       const typing = document.activeElement === swapField.input;
-      const parts = { choices: () => choicesView(text, at, start, choices), attention: () => attentionView(text, at, width), layers: () => layersView(text, at), change: () => changeView(text, at, choices, width) }[view]();
+      const parts = { choices: () => choicesView(text, at, start, choices), attention: () => attentionView(text, at, width), layers: () => layersView(text, at, width), change: () => changeView(text, at, choices, width) }[view]();
       if (!(parts?.keep && shownView === view)) {
         says.textContent = parts?.says ?? "";
         if (!(typing && parts?.body?.[0] === swapField.node && body.firstChild === swapField.node)) body.replaceChildren(...(parts?.body ?? []));
@@ -707,7 +721,7 @@ function build({ model, root, put, redraw }) {
       if (!isIntersecting) return;
       near.disconnect();
       const [first] = get("models");
-      const begin = () => useCarried(first);
+      const begin = () => lives() && useCarried(first);
       if (document.readyState === "complete") begin();
       else addEventListener("load", begin, { once: true });
     },
@@ -723,6 +737,7 @@ function build({ model, root, put, redraw }) {
       model.off("change:weights", anew);
       near.disconnect();
       told.stop();
+      wrote.stop();
       engine?.close();
     },
   };

@@ -16,7 +16,7 @@ from ..model import TinyGPT, next_token_probs
 from .base import Explorer, front_end, style, uniforms
 from .engine import engine_client
 
-ALTERNATIVES = 8  # how many of the likeliest characters are told at each place
+ALTERNATIVES = 7  # how many of the likeliest characters are told at each place
 LONGEST = 2000  # characters of a prompt, and of what is written
 PART = 2**19  # bytes of a model in one script of the site
 
@@ -38,10 +38,10 @@ class Playground(Explorer):
     _room = (880, 1180)
     models = traitlets.List(traitlets.Dict()).tag(sync=True)  # name, title, parts (scripts of the site), config, …
     prompt = traitlets.Unicode("ROMEO:\n").tag(sync=True)
-    temperature = traitlets.Float(0.8, min=0, max=5).tag(sync=True)
+    temperature = traitlets.Float(0.7, min=0, max=5).tag(sync=True)
     top_k = traitlets.Int(None, min=1, allow_none=True).tag(sync=True)
-    seed = traitlets.Int(1, min=0, max=2**31 - 1).tag(sync=True)
-    length = traitlets.Int(320, min=1, max=LONGEST).tag(sync=True)
+    seed = traitlets.Int(6, min=0, max=2**31 - 1).tag(sync=True)
+    length = traitlets.Int(240, min=1, max=LONGEST).tag(sync=True)
     text = traitlets.Unicode().tag(sync=True)
     record = traitlets.List(traitlets.List()).tag(sync=True)
     at = traitlets.Int(0, min=0).tag(sync=True)
@@ -67,7 +67,7 @@ class Playground(Explorer):
         if "text" not in traits:
             self.write()
         if "at" not in traits:
-            self.at = len(self.prompt)
+            self.at = len(self.prompt) + self.length // 8
         self._still = self._draw_still()
 
     @traitlets.validate("prompt")
@@ -132,7 +132,7 @@ def carried(name: str) -> dict:
     """What the page knows of a carried model before it has its weights."""
     data = weights.for_page(name)
     model, _, provenance = weights.from_bytes(data)
-    title = "Small" if name == weights.carried()[0] else "Large"
+    title = "Small model" if name == weights.carried()[0] else "Large model"
     return {
         "name": name,
         "title": title,
