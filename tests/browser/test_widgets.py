@@ -15,6 +15,7 @@ PAGES = {
     "tgw-sampling": "09_generation",
     "tgw-losses": "13_train_it",
     "tgw-clinic": "11_debugging",
+    "tgw-playground": "09_generation",
 }
 HOSTILE = ["<script>window.hacked = 1</script>", "w" * 10_000, "🤖👩‍👩‍👧🏳️‍🌈", "שלום עליכם", "\u202eabc", ""]
 

@@ -156,6 +156,7 @@ function build({ model, root, put, redraw }) {
       engine ??= startEngine();
       const { config, vocab, provenance } = await engine.load(bytes);
       ready = { name: entry.name, title: entry.title, config, vocab, provenance };
+      root.dataset.model = entry.name; // for tests and the curious
       seen.clear();
       return true;
     } catch (error) {
