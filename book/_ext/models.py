@@ -1,4 +1,4 @@
-"""The trained models that pages can run, as scripts in _static/models/, which a page adds when its reader wants them."""
+"""The trained models that pages run, as scripts in _static/models/, which a page adds when its reader wants them."""
 
 from pathlib import Path
 

@@ -48,7 +48,9 @@ class Play:
     def put(self, **traits):
         """What Python would do in a notebook."""
         self.root.evaluate(
-            """(root, traits) => window.staticModels.get(root.closest(".static-widget").dataset.model).model.set(traits)""",
+            """(root, traits) => {
+              window.staticModels.get(root.closest(".static-widget").dataset.model).model.set(traits);
+            }""",
             traits,
         )
         self.widget.settle()

@@ -262,6 +262,7 @@ function build({ model, root, put, redraw }) {
   const context = () => (ready?.config ?? get("models")[0].config).block_size;
   const go = button("Write", write, { class: "tgw-go" });
   const another = button("Another", () => {
+    if (writing) return;
     put({ seed: (get("seed") + 1) % 1e9 });
     write();
   });
@@ -632,7 +633,7 @@ function build({ model, root, put, redraw }) {
     if (key !== offered) {
       offered = key;
       offers.replaceChildren(
-        ...others.map((entry) => button(`${entry.title}${entry.bytes ? `, ${shown(entry.bytes / 1e6, 1)} MB` : ""}`, () => change(useCarried(entry)))),
+        ...others.map((entry) => button(`${entry.title}${entry.bytes ? `, ${shown(entry.bytes / 1e6, 1)} MB` : ""}`, () => loading || change(useCarried(entry)), { "aria-disabled": String(Boolean(loading)) })),
         choose,
         h("span", { class: "tgw-note" }, "A file from ", h("code", {}, "tiny-gpt export"), ": choose it or drop it here. It stays on your device; nothing is uploaded."),
       );

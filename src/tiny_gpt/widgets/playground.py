@@ -35,7 +35,7 @@ class Playground(Explorer):
 
     _esm = front_end("playground", before=engine_client())
     _css = style("playground")
-    _room = (880, 1180)
+    _room = (990, 1270)
     models = traitlets.List(traitlets.Dict()).tag(sync=True)  # name, title, parts (scripts of the site), config, …
     prompt = traitlets.Unicode("ROMEO:\n").tag(sync=True)
     temperature = traitlets.Float(0.7, min=0, max=5).tag(sync=True)
