@@ -64,6 +64,23 @@ def test_the_carried_models_loss_is_what_its_provenance_says(shakespeare):
     assert evaluate(model, valid, config) == pytest.approx(provenance["valid_loss"], abs=1e-3)
 
 
+def test_a_page_gets_each_carried_model_in_few_bytes_and_with_nearly_its_loss(shakespeare):
+    sizes = [len(weights.for_page(name)) for name in weights.carried()]
+    assert sizes[0] <= 1_000_000
+    assert max(sizes) <= 12_000_000
+    assert sizes == sorted(sizes)
+    for name in weights.carried():
+        model, tokenizer, provenance = weights.from_bytes(weights.for_page(name))
+        run = provenance["train_config"]
+        config = TrainConfig(batch_size=run["batch_size"], eval_batches=20, eval_seed=run["eval_seed"], device="cpu")
+        exact, _, told = weights.load(name)
+        _, valid = split(tokenizer.encode(shakespeare))
+        # on the same batches: what the rounding to 8 bits does to the loss, and no more
+        assert evaluate(model, valid, config) == pytest.approx(evaluate(exact, valid, config), abs=0.01)
+        assert provenance["valid_loss"] == told["valid_loss"]
+        assert ("rounded_later" in provenance) == (provenance != told)
+
+
 def test_int8_is_the_nearest_multiple_of_each_rows_scale(generator):
     matrix = torch.randn(7, 40, generator=generator) * torch.logspace(-6, 3, 7)[:, None]
     matrix[2] = 0

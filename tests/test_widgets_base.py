@@ -92,7 +92,7 @@ def test_numbers_on_a_colour_can_be_read(name, same_in_js):
     same_in_js("mask", [("onColour", [rgb], "#000" if best == "#000000" else "#fff")])
 
 
-@pytest.mark.parametrize("name", ["quiz", "scaling", "mask", "shapes", "residual", "sampling", "losses"])
+@pytest.mark.parametrize("name", ["quiz", "scaling", "mask", "shapes", "residual", "sampling", "losses", "playground"])
 def test_a_front_end_is_one_module_without_imports(name):
     source = front_end(name)
     assert not re.search(r"^\s*import\b|\bimport\(", source, re.M)
@@ -111,8 +111,8 @@ def test_styles_take_the_pages_colours_and_bring_their_own():
 
 def test_all_explorers_are_known_here():
     found = [cls.__name__ for cls in EXPLORERS]
-    names = ["LossCurve", "MaskExplorer", "ResidualStream", "SamplingExplorer", "ScalingExplorer", "ShapeWalk"]
-    assert sorted(found) == ["Clinic", *names]
+    names = ["ResidualStream", "SamplingExplorer", "ScalingExplorer", "ShapeWalk"]
+    assert sorted(found) == ["Clinic", "LossCurve", "MaskExplorer", "Playground", *names]
 
 
 def test_a_still_is_a_picture_with_its_words():

@@ -7,12 +7,13 @@
 import json
 import os
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int8
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors import torch as safetensors
 from torch import Tensor
 
 from .data import CharTokenizer, load_shakespeare, split
@@ -43,10 +44,15 @@ def save(
     steps, versions, losses. The file is written beside and renamed.
     """
     path = Path(path)
-    header = {"format": FORMAT, "config": asdict(model.config), "vocab": tokenizer.vocab, "provenance": provenance}
     beside = path.with_name(path.name + ".part")
-    save_file(_tensors(model, int8), beside, metadata={key: json.dumps(value) for key, value in header.items()})
+    beside.write_bytes(to_bytes(model, tokenizer, provenance, int8=int8))
     os.replace(beside, path)
+
+
+def to_bytes(model: TinyGPT, tokenizer: CharTokenizer, provenance: dict, *, int8: bool = False) -> bytes:
+    """What ``save`` writes."""
+    header = {"format": FORMAT, "config": asdict(model.config), "vocab": tokenizer.vocab, "provenance": provenance}
+    return safetensors.save(_tensors(model, int8), {key: json.dumps(value) for key, value in header.items()})
 
 
 def _tensors(model: TinyGPT, int8: bool) -> dict[str, Tensor]:
@@ -79,21 +85,44 @@ def load(name: str | os.PathLike) -> tuple[TinyGPT, CharTokenizer, dict]:
     """
     path = FOLDER / f"{name}.safetensors" if "." not in Path(name).name else Path(name)
     if not path.is_file():
-        there = ", ".join(sorted(file.stem for file in FOLDER.glob("*.safetensors")))
-        raise ValueError(f"there are no weights {str(name)!r}: give a file, or one of {there}")
+        raise ValueError(f"there are no weights {str(name)!r}: give a file, or one of {', '.join(sorted(carried()))}")
+    return from_bytes(path.read_bytes(), path.name)
+
+
+def from_bytes(data: bytes, name: str = "the file") -> tuple[TinyGPT, CharTokenizer, dict]:
+    """What ``load`` gives, from the contents of a file that errors call ``name``."""
     try:
-        with safe_open(path, "pt") as file:
-            header = file.metadata() or {}
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+        tensors = safetensors.load(data)
     except SafetensorError as error:
-        raise ValueError(f"{path.name} is damaged or not a safetensors file: {error}") from error
+        raise ValueError(f"{name} is damaged or not a safetensors file: {error}") from error
+    header = _header(data).get("__metadata__", {})
     if header.get("format") != json.dumps(FORMAT):
         raise ValueError(
-            f"{path.name} was not written by tiny_gpt.weights.save: its format is {header.get('format')}, "
+            f"{name} was not written by tiny_gpt.weights.save: its format is {header.get('format')}, "
             f"not {json.dumps(FORMAT)}"
         )
     header = {key: json.loads(value) for key, value in header.items()}
     return _model(GPTConfig(**header["config"]), tensors), CharTokenizer(header["vocab"]), header["provenance"]
+
+
+def _header(data: bytes) -> dict:
+    """The JSON at the beginning of a safetensors file, before which its length stands in 8 bytes."""
+    return json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+
+
+def carried() -> list[str]:
+    """The names of the models that the package carries, the smallest first."""
+    return [path.stem for path in sorted(FOLDER.glob("*.safetensors"), key=lambda path: path.stat().st_size)]
+
+
+@cache
+def for_page(name: str) -> bytes:
+    """A carried model as a page gets it, in int8; its provenance says so if its loss was measured before."""
+    data = (FOLDER / f"{name}.safetensors").read_bytes()
+    if any(entry.get("dtype") == "I8" for entry in _header(data).values()):
+        return data
+    model, tokenizer, provenance = from_bytes(data, name)
+    return to_bytes(model, tokenizer, {**provenance, "rounded_later": "int8"}, int8=True)
 
 
 def make(preset: str = "cpu") -> None:

@@ -14,6 +14,10 @@ CELLS = [
     "from tiny_gpt.widgets import ScalingExplorer\nw = ScalingExplorer(d_k=64)\nw",
     "print('python sees', w.d_k, f'{w.bits():.2f}')",
     "w.d_k, w.scaling = 16, 'width'\nprint('set', f'{w.bits():.2f}')",
+    "from tiny_gpt import weights\nfrom tiny_gpt.widgets import Playground\n"
+    "model, tokenizer, _ = weights.load('shakespeare-cpu')\np = Playground(model, tokenizer, length=40)\np",
+    "print('written', p.text == Playground(model, tokenizer, length=40, seed=p.seed).text, p.seed)",
+    "p.prompt, p.text, p.at = 'To be', ' or', 6\nprint('set')",
 ]
 
 
@@ -60,10 +64,16 @@ def run(page, number: int):
     raise AssertionError("The kernel did not take the cell within two minutes.")
 
 
-def test_a_trait_travels_both_ways(lab, browser):
+def opened(browser, lab):
+    """The notebook, in a page."""
     page = browser.new_context(viewport={"width": 1280, "height": 1000}).new_page()
     page.goto(f"{lab}lab/tree/widget.ipynb", timeout=120_000)
     page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
+    return page
+
+
+def test_a_trait_travels_both_ways(lab, browser):
+    page = opened(browser, lab)
     run(page, 0)
     widget = page.locator(".tgw-scaling")
     widget.wait_for(timeout=120_000)
@@ -84,3 +94,24 @@ def test_a_trait_travels_both_ways(lab, browser):
     shown = re.search(r"Times 1/D: (\S+) of", widget.locator(".tgw-says").inner_text())[1]
     assert output.inner_text().split() == ["set", shown]
     assert widget.get_by_role("radio", name="÷ D", exact=True).is_checked()
+
+
+def test_a_live_model_writes_in_the_notebook(lab, browser):
+    page = opened(browser, lab)
+    run(page, 3)
+    widget = page.locator(".tgw-playground")
+    widget.wait_for(timeout=120_000)
+    widget.scroll_into_view_if_needed()
+    page.locator(".tgw-playground[data-model=live]").wait_for(timeout=120_000)  # its weights have come from Python
+    before = widget.locator(".tgw-page").inner_text()
+    widget.get_by_role("button", name="Another").click()
+    page.wait_for_function("(old) => document.querySelector('.tgw-page').innerText !== old", arg=before)
+    page.wait_for_function(
+        "[...document.querySelectorAll('.tgw-buttons button')].at(-1).getAttribute('aria-disabled') === 'true'"
+    )
+    output = run(page, 4)
+    output.wait_for()
+    assert output.inner_text().split() == ["written", "True", "7"]
+    run(page, 5).wait_for()
+    page.wait_for_function("document.querySelector('.tgw-page').innerText === 'To be or'")
+    assert "“o” has probability" in widget.locator(".tgw-panel .tgw-says").inner_text()

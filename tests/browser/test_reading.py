@@ -46,7 +46,8 @@ def test_a_page_is_light_and_nothing_moves_while_it_loads(page, width, compresse
     opened.goto(f"{compressed_url}/{page}.html", wait_until="load")
     started(opened)
     opened.wait_for_timeout(200)
-    weights = {url: weight for url, weight in weights.items() if url.startswith("http")}
+    # a trained model is no part of the page: it comes when a reader is near a playground, and is limited by itself
+    weights = {u: weight for u, weight in weights.items() if u.startswith("http") and "/_static/models/" not in u}
     assert 3 <= len(weights) <= 25
     assert 50_000 < sum(weights.values()) <= 400_000, sorted(weights.items(), key=lambda item: -item[1])[:5]
     shifts = opened.evaluate("shifts")

@@ -15,6 +15,7 @@ PAGES = {
     "tgw-sampling": "09_generation",
     "tgw-losses": "13_train_it",
     "tgw-clinic": "11_debugging",
+    "tgw-playground": "intro",
 }
 HOSTILE = ["<script>window.hacked = 1</script>", "w" * 10_000, "🤖👩‍👩‍👧🏳️‍🌈", "שלום עליכם", "\u202eabc", ""]
 
@@ -490,4 +491,4 @@ def test_what_a_screen_reader_is_told(book_url, watch, name):
     watched.page.wait_for_timeout(300)
     assert status.inner_text() == ""  # the hand has not come to rest
     watched.page.wait_for_timeout(700)
-    assert status.inner_text().replace("\u202f", "").endswith(widget.says().replace("-", "−")[-30:])
+    assert status.inner_text().replace("\u202f", "").replace("−", "-").endswith(widget.says()[-30:])

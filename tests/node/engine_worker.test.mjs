@@ -53,6 +53,19 @@ test("a text ends when it is stopped, and the next one is whole", async () => {
   assert.deepEqual(posted.at(-1), { id: 3, done: { stopped: false } });
 });
 
+test("a file that a reader chose is read by the worker, unless it is too large to be", async () => {
+  const { server, posted } = started();
+  await server({ id: 1, ask: "load", file: new Blob([file()]) });
+  assert.equal(posted[0].done.config.n_layer, 2);
+  const huge = new Blob([]);
+  Object.defineProperty(huge, "size", { value: 2 ** 31 });
+  huge.arrayBuffer = () => assert.fail("it was read");
+  await server({ id: 2, ask: "load", file: huge });
+  assert.match(posted[1].failed, /has 2048.0 MB and this page reads at most 64.0 MB/);
+  await server({ id: 3, ask: "inspect", text: "abc" });
+  assert.equal(posted[2].done.ids.length, 3);
+});
+
 test("after a file that is none the old model is still there", async () => {
   const { server, posted } = started();
   server({ id: 1, ask: "load", file: file() });

@@ -7,6 +7,7 @@ same site opened from a file, JupyterLab and Notebook, and Colab.
 from .clinic import Clinic
 from .losses import LossCurve
 from .mask import MaskExplorer
+from .playground import Playground
 from .quiz import Quiz, choice, choices, numeric, order
 from .residual import ResidualStream
 from .sampling import SamplingExplorer
@@ -17,6 +18,7 @@ __all__ = [
     "Clinic",
     "LossCurve",
     "MaskExplorer",
+    "Playground",
     "Quiz",
     "ResidualStream",
     "SamplingExplorer",

@@ -120,6 +120,15 @@ export function slider({ label, values = null, low = 0, high = 1, step = 1, show
   };
 }
 
+// nearly even steps on a logarithmic scale, and 0, which has none
+const TEMPERATURES = [
+  0, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.14, 0.16, 0.18, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+  1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5,
+];
+
+export const temperatureSlider = (change) =>
+  slider({ label: "Temperature τ", values: TEMPERATURES, show: (t) => (t === 0 ? "0 (greedy)" : String(t)), change });
+
 /* One of a few: radio buttons in a row. `options` maps each value to its words. */
 export function oneOf({ label, options, change }) {
   const name = fresh("choice");
@@ -152,10 +161,11 @@ export function picker({ label, change }) {
   };
 }
 
-/* A line of text. What is longer than `longest` characters is cut, counted as a reader counts them. */
-export function textField({ label, longest, change, ...more }) {
+/* A line of text, or with `rows` several. What is longer than `longest` characters is cut, as a reader counts them. */
+export function textField({ label, longest, change, rows = 0, ...more }) {
   const id = fresh("text");
-  const input = h("input", { type: "text", id, autocomplete: "off", spellcheck: false, ...more });
+  const kind = rows ? { rows } : { type: "text" };
+  const input = h(rows ? "textarea" : "input", { ...kind, id, autocomplete: "off", spellcheck: false, ...more });
   input.setAttribute("autocapitalize", "off");
   input.addEventListener("input", (event) => {
     if (event.isComposing) return; // half of a character that is still being typed
@@ -398,7 +408,7 @@ export const visible = (character) => ({ " ": "␣", "\n": "↵", "\t": "⇥" })
 
 /* `render` of a widget that shows its traits. `build({ model, root, put })` makes the parts once and returns
  * `draw(width)`, which shows the traits as they are; it is called whenever one of them changes, by the reader or by
- * Python, and when the width does. `put({ name: value })` changes traits. */
+ * Python, and when the width does. `put({ name: value })` changes traits; `redraw()` is for what is no trait. */
 export function showing(name, build) {
   return ({ model, el }) => {
     const root = h("div", { class: `tgw tgw-figure ${name}`, "data-lm-suppress-shortcuts": "true" });
@@ -412,13 +422,13 @@ export function showing(name, build) {
       for (const [key, value] of Object.entries(traits)) model.set(key, value);
       model.save_changes();
     }
-    const parts = build({ model, root, put });
-    const draw = () => {
+    const later = () => (frame ||= requestAnimationFrame(draw));
+    const parts = build({ model, root, put, redraw: later });
+    function draw() {
       frame = 0;
       width = Math.max(240, room() > 0 ? room() : width || 640);
       parts.draw(width);
-    };
-    const later = () => (frame ||= requestAnimationFrame(draw));
+    }
     const watcher = new ResizeObserver(() => room() > 0 && room() !== width && later());
     el.append(root);
     draw();

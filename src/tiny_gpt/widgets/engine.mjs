@@ -74,19 +74,24 @@ const FORMATS = {
   I8: { bytes: 1, numbers: (buffer) => new Int8Array(buffer) },
 };
 
+const megabytes = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MB`;
+
+/* Refused if a file has more bytes than a page should read: to be asked before they are read. */
+export function checkSize(bytes) {
+  if (bytes <= MOST_BYTES) return;
+  refuse(
+    `The file has ${megabytes(bytes)} and this page reads at most ${megabytes(MOST_BYTES)}. ` +
+      "With `tiny-gpt export --int8` a model takes about 1 MB for each million parameters.",
+  );
+}
+
 /* A safetensors file taken apart: { tensors: Map of name to { dtype, shape, numbers }, config, vocab, provenance }.
  *
  * The file begins with the length of its header (8 bytes, the lowest first), then the header, JSON that says where each
  * tensor lies in the bytes after it. `numbers` are floats for F32 and F16, whole numbers from -127 to 127 for I8.
  * Refused, in a sentence, if the file is anything else than a model that weights.py wrote. */
 export function readSafetensors(buffer) {
-  const megabytes = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MB`;
-  if (buffer.byteLength > MOST_BYTES) {
-    refuse(
-      `The file has ${megabytes(buffer.byteLength)} and this page reads at most ${megabytes(MOST_BYTES)}. ` +
-        "With `tiny-gpt export --int8` a model takes about 1 MB for each million parameters.",
-    );
-  }
+  checkSize(buffer.byteLength);
   const view = new DataView(buffer);
   const size = buffer.byteLength < 8 ? NaN : Number(view.getBigUint64(0, true));
   if (!(size >= 2 && 8 + size <= buffer.byteLength)) {

@@ -1,12 +1,13 @@
 /* The page's side of the engine: starts it in a Web Worker and speaks with it. engine.py puts ENGINE_WORKER before it. */
 
 /* An engine of one's own, from a blob, because a page opened from a file may start no other worker:
- *   load(file)                       promises { config, vocab, provenance, kernel, seconds } of a safetensors file
+ *   load(file)                       promises { config, vocab, provenance, kernel, seconds } of a safetensors file,
+ *                                    which is an ArrayBuffer or a File that a reader chose
  *   generate(prompt, settings, show) promises { stopped }; show(tokens) is called as they come. Settings: maxNewTokens,
  *                                    temperature, topK, seed, and top, how many of the likeliest to tell of each token
  *   inspect(text)                    promises { ids, attention (L, H, T, T), readings (L + 1, T, V) }
  *   stop(), close()                  end the text that is being written; end the worker
- * A promise is rejected with a sentence for the reader. The file's ArrayBuffer goes to the worker: the page's is empty. */
+ * A promise is rejected with a sentence for the reader. An ArrayBuffer goes to the worker: the page's is empty. */
 export function startEngine(source = ENGINE_WORKER) {
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   const worker = new Worker(url, { name: "Tiny GPT" });
@@ -33,7 +34,7 @@ export function startEngine(source = ENGINE_WORKER) {
   };
   worker.onerror = (event) => fail(`The engine could not start: ${event.message || "the browser does not say why"}.`);
   return {
-    load: (file) => ask({ ask: "load", file }, { moved: [file] }),
+    load: (file) => ask({ ask: "load", file }, { moved: file instanceof ArrayBuffer ? [file] : [] }),
     generate: (prompt, settings, show) => ask({ ask: "generate", prompt, ...settings }, { show }),
     inspect: (text) => ask({ ask: "inspect", text }),
     stop: () => worker.postMessage({ ask: "stop" }),

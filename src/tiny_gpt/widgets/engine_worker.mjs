@@ -1,7 +1,7 @@
 /* The engine in a Web Worker: messages in, tokens out. engine.py puts base.mjs and engine.mjs before this text.
  *
  * A message is { id, ask, ...arguments }; each answer carries its id, so that the page knows what it belongs to.
- *   load      { file: ArrayBuffer }                             → done with config, vocab, provenance, kernel, seconds
+ *   load      { file: ArrayBuffer or File }                     → done with config, vocab, provenance, kernel, seconds
  *   generate  { prompt, maxNewTokens, temperature, topK, seed, top }  → tokens …, done with stopped
  *   stop      {}                                                  ends the text that is being written, if there is one
  *   inspect   { text }                                          → done with ids, attention (L, H, T, T), readings (L + 1, T, V)
@@ -18,8 +18,12 @@ export function engineServer(post, pause, makeKernel = anyKernel) {
   let writing = null; // the id of the one that is being written
 
   const asks = {
-    load({ file }) {
+    async load({ file }) {
       const start = performance.now();
+      if (file instanceof Blob) {
+        checkSize(file.size);
+        file = await file.arrayBuffer();
+      }
       model = TinyGPT.from(file, makeKernel);
       const { config, provenance, kernel, tokenizer } = model;
       return { config, provenance, vocab: tokenizer.vocab, kernel: kernel.name, seconds: (performance.now() - start) / 1000 };

@@ -1,11 +1,6 @@
 /* The next token's distribution under temperature and top-k, and draws from it. Names as in sampling.py. */
 
 const MOST_DRAWS = 100000;
-// nearly even steps on a logarithmic scale, and 0, which has none
-const TEMPERATURES = [
-  0, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.14, 0.16, 0.18, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
-  1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5,
-];
 
 /* How often each token comes in `draws` draws with the numbers of `seed`: where each falls in the running sum. */
 export function counts(p, draws, seed) {
@@ -43,12 +38,7 @@ function build({ model, root, put }) {
   const anew = (traits) => put({ ...traits, draws: 0 }); // draws belong to the distribution that they were made from
   const controls = {
     context: picker({ label: "The text so far", change: (context) => anew({ context }) }),
-    temperature: slider({
-      label: "Temperature τ",
-      values: TEMPERATURES,
-      show: (t) => (t === 0 ? "0 (greedy)" : String(t)),
-      change: (temperature) => anew({ temperature }),
-    }),
+    temperature: temperatureSlider((temperature) => anew({ temperature })),
     top_k: slider({ label: "Top-k", low: 1, change: (top_k) => anew({ top_k }) }),
   };
   const draw = (count) => put({ draws: Math.min(MOST_DRAWS, model.get("draws") + count) });
