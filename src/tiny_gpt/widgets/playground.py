@@ -40,7 +40,7 @@ class Playground(Explorer):
     prompt = traitlets.Unicode("ROMEO:\n").tag(sync=True)
     temperature = traitlets.Float(0.7, min=0, max=5).tag(sync=True)
     top_k = traitlets.Int(None, min=1, allow_none=True).tag(sync=True)
-    seed = traitlets.Int(6, min=0, max=2**31 - 1).tag(sync=True)
+    seed = traitlets.Int(11, min=0, max=2**31 - 1).tag(sync=True)
     length = traitlets.Int(240, min=1, max=LONGEST).tag(sync=True)
     text = traitlets.Unicode().tag(sync=True)
     record = traitlets.List(traitlets.List()).tag(sync=True)
