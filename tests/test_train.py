@@ -179,7 +179,9 @@ def test_presets_are_the_published_configurations():
     assert cpu.train.max_steps == 2000
     assert (gpu.model["block_size"], gpu.model["n_embd"], gpu.model["dropout"]) == (256, 384, 0.2)
     assert (gpu.train.max_steps, gpu.train.batch_size) == (5000, 64)
-    for _, config in PRESETS.values():
+    assert PRESETS["cpu-fast"].model == cpu.model
+    for _, config in (cpu, gpu):
+        assert (config.optimizer, config.schedule) == ("adamw", "cosine")
         assert (config.learning_rate, config.min_lr, config.warmup_steps) == (1e-3, 1e-4, 100)
         assert (config.beta2, config.weight_decay, config.grad_clip) == (0.99, 0.1, 1.0)
     assert pick_device().type in ("cuda", "mps", "cpu")
