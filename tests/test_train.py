@@ -1,5 +1,6 @@
 """train.py: the schedule, the very same run after a break, checkpoints that are whole, and runs that fail well."""
 
+import itertools
 import json
 import math
 import os
@@ -77,6 +78,14 @@ def test_the_learning_rate_goes_up_a_line_and_down_half_a_cosine():
     assert all(rates[9 + i] + rates[110 - i] == pytest.approx(1.2) for i in range(50))
     assert rates[10:] == sorted(rates[10:], reverse=True)
     assert rates[9] - rates[10] < 0.001 < rates[59] - rates[60]
+
+
+def test_a_linear_schedule_comes_down_in_equal_steps():
+    config = TrainConfig(max_steps=110, warmup_steps=10, learning_rate=1.0, min_lr=0.2, schedule="linear")
+    rates = [learning_rate(step, config) for step in range(111)]
+    assert rates[10] == max(rates) == 1.0
+    assert rates[110] == pytest.approx(0.2)
+    assert all(a - b == pytest.approx(0.008) for a, b in itertools.pairwise(rates[10:]))
 
 
 def test_the_loop_is_the_textbook_one():
@@ -190,9 +199,12 @@ def test_presets_are_the_published_configurations():
 # --- Breaks
 
 
-@pytest.mark.parametrize("stopped_at", [0, 4, 8])
-def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tmp_path, stopped_at):
-    config = replace(SHORT, sample_every=4, sample_tokens=20)
+@pytest.mark.parametrize(
+    ("stopped_at", "recipe"),
+    [(0, {}), (4, {}), (8, {}), (4, {"optimizer": "muon", "schedule": "linear", "min_lr": 0.0})],
+)
+def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tmp_path, stopped_at, recipe):
+    config = replace(SHORT, sample_every=4, sample_tokens=20, **recipe)
     whole = run(config, tokenizer=TOKENIZER, out=tmp_path / "whole")
     with pytest.raises(Stop):
         run(config, tokenizer=TOKENIZER, out=tmp_path / "broken", on_eval=stop_at(stopped_at))
@@ -254,6 +266,16 @@ def test_a_folder_with_a_run_is_not_written_over(tmp_path):
     with pytest.raises(ValueError, match="already holds a run: resume it, or choose another folder"):
         run(replace(SHORT, seed=2), out=tmp_path)
     assert (tmp_path / "last.pt").read_bytes() == before
+
+
+def test_a_run_of_another_version_says_so(tmp_path):
+    run(out=tmp_path)
+    saved = torch.load(tmp_path / "last.pt", weights_only=True)
+    del saved["resume"]["optimizers"]
+    torch.save(saved, tmp_path / "last.pt")
+    with pytest.raises(ValueError, match=r"last\.pt lacks optimizers: another version"):
+        run(out=tmp_path, resume=True)
+    assert load_checkpoint(tmp_path / "last.pt")[2]["step"] == 12
 
 
 def test_resuming_something_else_is_refused(tmp_path):
@@ -389,6 +411,20 @@ def test_damaged_and_foreign_checkpoints(tmp_path):
         load_checkpoint(tmp_path / "nowhere")
 
 
+def test_a_forged_checkpoint_is_an_error_in_words(tmp_path):
+    run(out=tmp_path)
+    whole = torch.load(tmp_path / "best.pt", weights_only=True)
+    path = tmp_path / "forged.pt"
+    for key in set(whole) - {"format"}:
+        torch.save({k: v for k, v in whole.items() if k != key}, path)
+        with pytest.raises(ValueError, match=rf"forged\.pt calls itself a checkpoint .* lacks {key}$"):
+            load_checkpoint(path)
+    for key, part in {"model": {}, "model_config": {"layers": 3}, "history": {"lost": []}}.items():
+        torch.save({**whole, key: part}, path)
+        with pytest.raises(ValueError, match=r"parts of .*forged\.pt do not fit together"):
+            load_checkpoint(path)
+
+
 def test_a_checkpoint_cannot_run_code(tmp_path):
     class Bomb:
         def __reduce__(self):
@@ -433,6 +469,8 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_says_where(tmp_path, make
     ("change", "says"),
     [({"max_steps": 0}, "max_steps must be 1 or more, got 0"), ({"grad_clip": -1.0}, "grad_clip must be 0 or more"),
      ({"min_lr": 1.0}, "learning_rate=0.001 must be above 0 and at least min_lr=1.0"),
+     ({"optimizer": "sgd"}, "optimizer must be one of adamw, muon, got 'sgd'"),
+     ({"schedule": "steps"}, "schedule must be one of cosine, linear, got 'steps'"),
      ({"beta2": 1.0}, r"beta2 must lie in \[0, 1\), got 1.0"), ({"learning_rate": math.nan}, "learning_rate=nan")],
 )  # fmt: skip
 def test_configurations_that_make_no_sense(change, says):
