@@ -276,6 +276,8 @@ def train(
     if run.device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32 in the matrix products that stay float32
     leads = run.team.rank == 0
+    if run.out and leads:
+        run.out.mkdir(parents=True, exist_ok=True)  # once: made anew later, it would hide that a drive has gone
     run.team.connect(run.device)
     try:
         with (
@@ -561,7 +563,6 @@ class Trainer:
         self.team.collect(None)
 
     def write(self, best: bool, randoms: list[dict[str, Tensor]]):
-        self.out.mkdir(parents=True, exist_ok=True)
         self.history.save(self.out / "history.jsonl")
         checkpoint = {
             "format": FORMAT,
@@ -782,6 +783,11 @@ def _write_atomically(path: Path, write: Callable):
         cause = error.__context__ if isinstance(error, RuntimeError) and error.__context__ else error
         if not isinstance(cause, OSError):  # a second Ctrl-C
             raise cause from None
+        if not path.parent.is_dir():
+            raise OSError(
+                f"the folder {path.parent} has gone, so {path.name} could not be saved: if it was on a drive, mount "
+                "that again and resume"
+            ) from error
         raise OSError(f"{path} could not be written ({cause}); what was there before is still there") from error
 
 
