@@ -1,5 +1,6 @@
 """train.py: the schedule, the very same run after a break, checkpoints that are whole, and runs that fail well."""
 
+import itertools
 import json
 import math
 import os
@@ -77,6 +78,14 @@ def test_the_learning_rate_goes_up_a_line_and_down_half_a_cosine():
     assert all(rates[9 + i] + rates[110 - i] == pytest.approx(1.2) for i in range(50))
     assert rates[10:] == sorted(rates[10:], reverse=True)
     assert rates[9] - rates[10] < 0.001 < rates[59] - rates[60]
+
+
+def test_a_linear_schedule_comes_down_in_equal_steps():
+    config = TrainConfig(max_steps=110, warmup_steps=10, learning_rate=1.0, min_lr=0.2, schedule="linear")
+    rates = [learning_rate(step, config) for step in range(111)]
+    assert rates[10] == max(rates) == 1.0
+    assert rates[110] == pytest.approx(0.2)
+    assert all(a - b == pytest.approx(0.008) for a, b in itertools.pairwise(rates[10:]))
 
 
 def test_the_loop_is_the_textbook_one():
@@ -179,7 +188,9 @@ def test_presets_are_the_published_configurations():
     assert cpu.train.max_steps == 2000
     assert (gpu.model["block_size"], gpu.model["n_embd"], gpu.model["dropout"]) == (256, 384, 0.2)
     assert (gpu.train.max_steps, gpu.train.batch_size) == (5000, 64)
-    for _, config in PRESETS.values():
+    assert PRESETS["cpu-fast"].model == cpu.model
+    for _, config in (cpu, gpu):
+        assert (config.optimizer, config.schedule) == ("adamw", "cosine")
         assert (config.learning_rate, config.min_lr, config.warmup_steps) == (1e-3, 1e-4, 100)
         assert (config.beta2, config.weight_decay, config.grad_clip) == (0.99, 0.1, 1.0)
     assert pick_device().type in ("cuda", "mps", "cpu")
@@ -188,9 +199,12 @@ def test_presets_are_the_published_configurations():
 # --- Breaks
 
 
-@pytest.mark.parametrize("stopped_at", [0, 4, 8])
-def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tmp_path, stopped_at):
-    config = replace(SHORT, sample_every=4, sample_tokens=20)
+@pytest.mark.parametrize(
+    ("stopped_at", "recipe"),
+    [(0, {}), (4, {}), (8, {}), (4, {"optimizer": "muon", "schedule": "linear", "min_lr": 0.0})],
+)
+def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tmp_path, stopped_at, recipe):
+    config = replace(SHORT, sample_every=4, sample_tokens=20, **recipe)
     whole = run(config, tokenizer=TOKENIZER, out=tmp_path / "whole")
     with pytest.raises(Stop):
         run(config, tokenizer=TOKENIZER, out=tmp_path / "broken", on_eval=stop_at(stopped_at))
@@ -254,6 +268,16 @@ def test_a_folder_with_a_run_is_not_written_over(tmp_path):
     assert (tmp_path / "last.pt").read_bytes() == before
 
 
+def test_a_run_of_another_version_says_so(tmp_path):
+    run(out=tmp_path)
+    saved = torch.load(tmp_path / "last.pt", weights_only=True)
+    del saved["resume"]["optimizers"]
+    torch.save(saved, tmp_path / "last.pt")
+    with pytest.raises(ValueError, match=r"last\.pt lacks optimizers: another version"):
+        run(out=tmp_path, resume=True)
+    assert load_checkpoint(tmp_path / "last.pt")[2]["step"] == 12
+
+
 def test_resuming_something_else_is_refused(tmp_path):
     run(out=tmp_path)
     with pytest.raises(ValueError, match="max_steps was 12, is 50; seed was 1337, is 3"):
@@ -303,12 +327,12 @@ def test_ctrl_c_saves_says_how_to_go_on_and_the_run_goes_on_exactly(tmp_path):
         history = train(SIZES, TRAIN, VALID, config, out={str(tmp_path)!r}, progress=False)
         print("interrupted", history.interrupted, len(history.loss))
     """)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not (tmp_path / "last.pt").exists() and time.monotonic() < end:
         time.sleep(0.05)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     steps = int(out.split()[-1])
     assert out.startswith("interrupted True")
@@ -341,7 +365,7 @@ def test_a_kill_while_saving_leaves_the_old_checkpoint_whole(tmp_path, moment):
         os.{moment} = killed
         train(SIZES, TRAIN, VALID, SHORT, out={str(tmp_path)!r}, progress=False)
     """)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL
     assert (tmp_path / "last.pt.part").exists()  # it was in the middle of it
     *_, meta = load_checkpoint(tmp_path / "last.pt")
@@ -366,6 +390,65 @@ def test_a_full_disk_is_reported_and_the_old_checkpoint_stays(tmp_path, monkeypa
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+def test_a_checkpoint_that_finds_no_room_loses_nothing(tmp_path):
+    """The system's own refusal, in the middle of a file."""
+    import resource
+
+    with pytest.raises(Stop):
+        run(out=tmp_path, on_eval=stop_at(4))
+    before = (tmp_path / "last.pt").read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))
+    try:
+        with pytest.raises(OSError, match=r"\.pt could not be written .*File too large.* still there"):
+            run(out=tmp_path, resume=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "last.pt").read_bytes() == before
+    assert not list(tmp_path.glob("*.part"))
+    resumed = run(out=tmp_path, resume=True)
+    assert resumed == replace(run(), seconds=resumed.seconds)
+
+
+def test_a_folder_that_has_gone_is_missed_and_not_made_anew(tmp_path):
+    drive = tmp_path / "drive"
+
+    def unmount(history):
+        if history.eval_step[-1] == 4:
+            drive.rename(tmp_path / "elsewhere")
+
+    with pytest.raises(OSError, match=r"folder .*drive.run has gone, so history\.jsonl could not be saved.*mount"):
+        run(out=drive / "run", on_eval=unmount)
+    assert not drive.exists()
+    (tmp_path / "elsewhere").rename(drive)
+    resumed = run(out=drive / "run", resume=True)
+    assert resumed == replace(run(), seconds=resumed.seconds)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_kill_at_any_moment_costs_the_steps_since_the_checkpoint_only(tmp_path):
+    """With Muon, whose momentum has to come back too."""
+    config = replace(LONG, optimizer="muon", schedule="linear")
+    process = script(f"""
+        config = replace(SHORT, max_steps=100_000, eval_every=50, optimizer="muon", schedule="linear")
+        train(SIZES, TRAIN, VALID, config, out={str(tmp_path / "killed")!r}, progress=False)
+    """)
+    end = time.monotonic() + 300
+    while not (tmp_path / "killed" / "last.pt").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.3)  # anywhere
+    process.kill()
+    process.communicate(timeout=300)
+    step = load_checkpoint(tmp_path / "killed" / "last.pt")[2]["step"]
+    for folder, resume in (("killed", True), ("whole", False)):
+        with pytest.raises(Stop):
+            run(config, out=tmp_path / folder, resume=resume, on_eval=stop_at(step + 50))
+    resumed, whole = (load_checkpoint(tmp_path / folder / "last.pt") for folder in ("killed", "whole"))
+    assert resumed[2]["history"] == replace(whole[2]["history"], seconds=resumed[2]["history"].seconds)
+    assert same(weights(resumed[0]), weights(whole[0]))
+
+
 # --- Checkpoints that are none
 
 
@@ -385,6 +468,20 @@ def test_damaged_and_foreign_checkpoints(tmp_path):
         load_checkpoint(path)
     with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
         load_checkpoint(tmp_path / "nowhere")
+
+
+def test_a_forged_checkpoint_is_an_error_in_words(tmp_path):
+    run(out=tmp_path)
+    whole = torch.load(tmp_path / "best.pt", weights_only=True)
+    path = tmp_path / "forged.pt"
+    for key in set(whole) - {"format"}:
+        torch.save({k: v for k, v in whole.items() if k != key}, path)
+        with pytest.raises(ValueError, match=rf"forged\.pt calls itself a checkpoint .* lacks {key}$"):
+            load_checkpoint(path)
+    for key, part in {"model": {}, "model_config": {"layers": 3}, "history": {"lost": []}}.items():
+        torch.save({**whole, key: part}, path)
+        with pytest.raises(ValueError, match=r"parts of .*forged\.pt do not fit together"):
+            load_checkpoint(path)
 
 
 def test_a_checkpoint_cannot_run_code(tmp_path):
@@ -431,9 +528,11 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_says_where(tmp_path, make
     ("change", "says"),
     [({"max_steps": 0}, "max_steps must be 1 or more, got 0"), ({"grad_clip": -1.0}, "grad_clip must be 0 or more"),
      ({"min_lr": 1.0}, "learning_rate=0.001 must be above 0 and at least min_lr=1.0"),
+     ({"optimizer": "sgd"}, "optimizer must be one of adamw, muon, got 'sgd'"),
+     ({"schedule": "steps"}, "schedule must be one of cosine, linear, got 'steps'"),
      ({"beta2": 1.0}, r"beta2 must lie in \[0, 1\), got 1.0"), ({"learning_rate": math.nan}, "learning_rate=nan")],
 )  # fmt: skip
-def test_configurations_that_make_no_sense(change, says):
+def test_configurations_that_make_no_sense(as_installed, change, says):
     with pytest.raises(ValueError, match=says):
         TrainConfig(**change)
 

@@ -26,6 +26,8 @@ from tqdm import tqdm
 
 from .data import CharTokenizer, get_batch
 from .model import GPTConfig, TinyGPT
+from .muon import Muon
+from .team import Team
 
 
 @dataclass(frozen=True)
@@ -35,17 +37,21 @@ class TrainConfig:
     max_steps: int = 2000
     """Length of the run, in updates of the weights."""
     batch_size: int = 12
-    """Windows in one forward pass."""
+    """Windows in one forward pass, of all processes together if torchrun started several."""
     accumulate: int = 1
     """Forward passes whose gradients are averaged into one update."""
     learning_rate: float = 1e-3
     """Highest learning rate, reached after the warm-up."""
     min_lr: float = 1e-4
-    """Learning rate at the end, where the cosine arrives."""
+    """Learning rate at the end, where the schedule arrives."""
     warmup_steps: int = 100
     """Updates in which the learning rate rises linearly."""
+    schedule: Literal["cosine", "linear"] = "cosine"
+    """How the learning rate comes down after the warm-up: along half a cosine or a straight line."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """What updates the matrices in the blocks; embeddings, biases and LayerNorms are always AdamW's."""
     weight_decay: float = 0.1
-    """AdamW's decay of matrices; biases and LayerNorms have none."""
+    """Decay of matrices; biases and LayerNorms have none."""
     beta1: float = 0.9
     """AdamW's memory of the gradient, a fraction kept in each step."""
     beta2: float = 0.99
@@ -86,13 +92,19 @@ class TrainConfig:
         if not self.learning_rate > 0 or self.min_lr > self.learning_rate:
             raise ValueError(
                 f"learning_rate={self.learning_rate} must be above 0 and at least min_lr={self.min_lr}: "
-                "the cosine goes down from the one to the other"
+                "the schedule goes down from the one to the other"
             )
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
-        if self.dtype not in ("auto", "float32", "bfloat16", "float16"):
-            raise ValueError(f"dtype must be auto, float32, bfloat16 or float16, got {self.dtype!r}")
+        choices = {
+            "dtype": ("auto", "float32", "bfloat16", "float16"),
+            "schedule": ("cosine", "linear"),
+            "optimizer": ("adamw", "muon"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
 
 
 class Preset(NamedTuple):
@@ -107,6 +119,19 @@ PRESETS = {
     "cpu": Preset(
         dict(block_size=64, n_layer=4, n_head=4, n_embd=128, dropout=0.0, bias=False),
         TrainConfig(),
+    ),
+    # The same model, below the loss of `cpu` in less than half its time: bench/speedrun.py has each ingredient's gain.
+    "cpu-fast": Preset(
+        dict(block_size=64, n_layer=4, n_head=4, n_embd=128, dropout=0.0, bias=False),
+        TrainConfig(
+            max_steps=500,
+            learning_rate=1e-2,
+            min_lr=0.0,
+            warmup_steps=20,
+            schedule="linear",
+            optimizer="muon",
+            eval_every=100,
+        ),
     ),
     # nanoGPT's shakespeare_char: some minutes on one GPU, best validation loss 1.47.
     "gpu": Preset(
@@ -135,11 +160,11 @@ def usable_device(name: str | torch.device) -> torch.device:
 
 
 def learning_rate(step: int, config: TrainConfig) -> float:
-    """The learning rate of update ``step`` (from 0): a straight line up, then half a cosine down to ``min_lr``."""
+    """The learning rate of update ``step`` (from 0): a straight line up, then ``schedule`` down to ``min_lr``."""
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / (config.warmup_steps + 1)
-    share = (step - config.warmup_steps) / max(1, config.max_steps - config.warmup_steps)  # from 0 to 1
-    height = (1 + math.cos(math.pi * min(1.0, share))) / 2  # from 1 to 0
+    share = min(1.0, (step - config.warmup_steps) / max(1, config.max_steps - config.warmup_steps))  # from 0 to 1
+    height = 1 - share if config.schedule == "linear" else (1 + math.cos(math.pi * share)) / 2  # from 1 to 0
     return config.min_lr + height * (config.learning_rate - config.min_lr)
 
 
@@ -233,12 +258,15 @@ def train(
     ``out`` names a folder for ``last.pt`` (saved at each evaluation and at Ctrl-C), ``best.pt`` (the lowest
     validation loss) and ``history.jsonl``. ``resume=True`` goes on from ``last.pt``, and what follows is what
     would have followed without the break, to the bit on a CPU. ``tokenizer`` is saved along, and needed for
-    samples. ``on_eval`` is called with the history after each evaluation, ``history.model`` at hand.
+        ``on_eval`` is called with the history after each evaluation, ``history.model`` at hand.
+
+    Where ``torchrun`` started several processes, each calls this and they train together (see team.py): the first
+    alone writes, shows and calls ``on_eval``.
 
     Raises ValueError for ids outside the vocabulary, a split shorter than a window, a folder that already holds a
     run (or, with ``resume``, holds none or a different one), and FloatingPointError if the loss becomes NaN.
     """
-    run = _Run(model, train_ids, valid_ids, config, tokenizer, None if out is None else Path(out))
+    run = Trainer(model, train_ids, valid_ids, config, tokenizer, None if out is None else Path(out))
     if resume:
         run.restore()
     elif run.out and any((run.out / name).exists() for name in ("last.pt", "best.pt")):
@@ -247,14 +275,22 @@ def train(
     precision = torch.get_float32_matmul_precision()
     if run.device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32 in the matrix products that stay float32
+    leads = run.team.rank == 0
+    if run.out and leads:
+        run.out.mkdir(parents=True, exist_ok=True)  # once: made anew later, it would hide that a drive has gone
+    run.team.connect(run.device)
     try:
-        with _Interrupts() as interrupts, _Bar(config, run.step, run.model.config.block_size, progress) as bar:
+        with (
+            _Interrupts() as interrupts,
+            _Bar(config, run.step, run.model.config.block_size, progress and leads) as bar,
+        ):
             run.forward = run.compiled() if config.compile else run.model
-            run.loop(interrupts, bar, on_eval)
+            run.parallel = run.team.parallel(run.forward)
+            run.loop(interrupts, bar, on_eval if leads else None)
     finally:
         run.model.train(was_training)
         torch.set_float32_matmul_precision(precision)
-    if run.history.interrupted:
+    if run.history.interrupted and leads:
         where = f"saved in {run.out}; resume=True (--resume) goes on from there" if run.out else "not saved: out=None"
         print(f"Interrupted after {run.step} of {config.max_steps} steps, {where}.", file=sys.stderr)
     return run.history
@@ -271,8 +307,8 @@ def evaluate(model: TinyGPT, ids: Integer[Tensor, "N"], config: TrainConfig, *, 
     return float(torch.stack(list(losses)).double().mean())
 
 
-def _losses(model, forward, ids, config, batches, dtype) -> Iterator[Tensor]:
-    """The loss (a scalar) on each fixed batch; ``forward`` is the model or its compiled form."""
+def _losses(model, forward, ids, config, batches, dtype, team=Team()) -> Iterator[Tensor]:  # noqa: B008 (frozen)
+    """The loss (a scalar) on this process's share of each fixed batch; ``forward`` may be the model's compiled form."""
     generator = torch.Generator().manual_seed(config.eval_seed)
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -280,7 +316,7 @@ def _losses(model, forward, ids, config, batches, dtype) -> Iterator[Tensor]:
         for _ in range(batches):
             x, y = get_batch(ids, config.batch_size, model.config.block_size, generator=generator)  # (B, T) each
             with torch.no_grad(), _autocast(ids.device, dtype):
-                yield forward(x, y)[1]
+                yield forward(*team.share(x, y))[1]
     finally:
         for module, training in modes:
             module.training = training
@@ -297,29 +333,43 @@ def _precision(config: TrainConfig, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float16
 
 
+def _optimizers(model: TinyGPT, config: TrainConfig, device: torch.device) -> list[torch.optim.Optimizer]:
+    """The optimizers that share the model's parameters among them: AdamW, and Muon if it is asked for."""
+    betas = (config.beta1, config.beta2)
+    adamw = model.configure_optimizers(config.weight_decay, config.learning_rate, betas, device.type)
+    if config.optimizer == "adamw":
+        return [adamw]
+    matrices = [p for p in model.blocks.parameters() if p.dim() == 2]  # the embeddings are matrices, but look-up tables
+    for group in adamw.param_groups:
+        group["params"] = [p for p in group["params"] if not any(p is matrix for matrix in matrices)]
+    return [adamw, Muon(matrices, config.learning_rate, config.weight_decay)]
+
+
 def _autocast(device: torch.device, dtype: torch.dtype):
     if dtype == torch.float32:
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype)
 
 
-class _Run:
+class Trainer:
     """One run: everything that changes while it goes on, and how to save and restore it."""
 
     def __init__(self, model, train_ids, valid_ids, config, tokenizer, out):
         self.config, self.tokenizer, self.out = config, tokenizer, out
-        self.device = usable_device(config.device)
+        self.team = Team.here()
+        self.device = usable_device(self.team.own_device(usable_device(config.device)))
         self.random = _OwnRandomness(self.device, config.seed)  # weights and dropout
         if isinstance(model, GPTConfig):
             with self.random:
                 model = TinyGPT(model)
-        self.model = self.forward = model.to(self.device)
+        self.model = self.forward = self.parallel = model.to(self.device)
+        if self.team.rank:  # the same weights everywhere, but dropout of one's own
+            self.random = _OwnRandomness(self.device, config.seed + self.team.rank)
         self._check(train_ids, valid_ids)
         self.data_hash = fingerprint(train_ids, valid_ids)
         self.train_ids, self.valid_ids = train_ids.to(self.device), valid_ids.to(self.device)
         self.order = torch.Generator().manual_seed(config.seed)  # which windows, in which order
-        betas = (config.beta1, config.beta2)
-        self.optimizer = model.configure_optimizers(config.weight_decay, config.learning_rate, betas, self.device.type)
+        self.optimizers = _optimizers(self.model, config, self.device)
         self.dtype = _precision(config, self.device)
         # Small gradients vanish in float16: the scaler lifts them before, and lowers them after.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
@@ -327,6 +377,7 @@ class _Run:
         self.step = 0
         self.training_seconds = 0.0  # spent on updates
         self.pending = []  # (loss, gradient norm, learning rate) of updates that are still only on the device
+        self.stopping = False  # whether somebody in the team was asked to stop, known to all at the same step
 
     def _check(self, train_ids, valid_ids):
         sizes, config = self.model.config, self.config
@@ -346,6 +397,10 @@ class _Run:
             raise ValueError(
                 f"the tokenizer has {self.tokenizer.vocab_size} characters, the model vocab_size={sizes.vocab_size}"
             )
+        if config.batch_size % self.team.size:
+            raise ValueError(
+                f"batch_size={config.batch_size} cannot be shared by {self.team.size} processes: take a multiple"
+            )
         if config.sample_every and not self.tokenizer:
             raise ValueError(f"sample_every={config.sample_every} needs a tokenizer to turn ids into text")
 
@@ -363,7 +418,7 @@ class _Run:
                         on_eval(history)
             elif not evaluated:
                 self.sample(bar)
-            if interrupts.asked and self.step < config.max_steps:
+            if self.asked(interrupts) and self.step < config.max_steps:
                 history.interrupted = True
                 self.flush(bar)
                 self.save(best=False)
@@ -371,33 +426,45 @@ class _Run:
             if self.step == config.max_steps:
                 return
             start = time.perf_counter()
-            self.update()
+            self.update(interrupts.asked)
             if self.device.type == "cpu" or len(self.pending) == 20:
                 self.flush(bar)  # asking for a number makes a GPU wait, so there it is asked seldom
             elapsed = time.perf_counter() - start
             self.training_seconds += elapsed
             bar.update(elapsed)
 
-    def update(self):
+    def asked(self, interrupts) -> bool:
+        """Whether to stop here. A team stops together, at a step at which all know that one of them was asked."""
+        return interrupts.asked if self.team.size == 1 else self.stopping
+
+    def update(self, asked: bool = False):
         """One update of the weights, with the averaged gradient of ``accumulate`` batches."""
         config, sizes = self.config, self.model.config
         lr = learning_rate(self.step, config)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = lr
         self.model.train()
         losses = []
-        for _ in range(config.accumulate):
+        for i in range(config.accumulate):
             x, y = get_batch(self.train_ids, config.batch_size, sizes.block_size, generator=self.order)  # (B, T)
-            with self.random, _autocast(self.device, self.dtype):
-                _, loss = self.forward(x, y)
-            self.scaler.scale(loss / config.accumulate).backward()
+            x, y = self.team.share(x, y)
+            waits = self.team.size > 1 and i < config.accumulate - 1  # gradients travel once an update
+            with self.parallel.no_sync() if waits else contextlib.nullcontext():
+                with self.random, _autocast(self.device, self.dtype):
+                    _, loss = self.parallel(x, y)
+                self.scaler.scale(loss / config.accumulate).backward()
             losses.append(loss.detach())
-        self.scaler.unscale_(self.optimizer)
+        for optimizer in self.optimizers:
+            self.scaler.unscale_(optimizer)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip or math.inf)
-        self.pending.append((torch.stack(losses).mean(), norm, lr))
-        self.scaler.step(self.optimizer)
+        loss = torch.stack(losses).mean().float()
+        loss, stop = self.team.mean(torch.stack([loss, torch.full_like(loss, asked)]))
+        self.pending.append((loss, norm, lr, stop))
+        for optimizer in self.optimizers:
+            self.scaler.step(optimizer)
         self.scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.model.zero_grad(set_to_none=True)
         self.step += 1
 
     def flush(self, bar):
@@ -405,9 +472,9 @@ class _Run:
         if not self.pending:
             return
         history = self.history
-        losses = torch.stack([loss for loss, _, _ in self.pending]).tolist()
-        norms = torch.stack([norm for _, norm, _ in self.pending]).tolist()
-        rates = [lr for _, _, lr in self.pending]
+        losses, norms, rates, stops = zip(*self.pending, strict=True)
+        losses, norms, stops = (torch.stack(numbers).tolist() for numbers in (losses, norms, stops))
+        self.stopping = self.stopping or any(stops)
         self.pending = []
         for loss, norm, lr in zip(losses, norms, rates, strict=True):
             if not math.isfinite(loss):
@@ -436,11 +503,11 @@ class _Run:
         for ids in (self.train_ids, self.valid_ids):
             losses = []
             batches = self.config.eval_batches
-            for loss in _losses(self.model, self.forward, ids, self.config, batches, self.dtype):
-                if interrupts.asked:
+            for loss in _losses(self.model, self.forward, ids, self.config, batches, self.dtype, self.team):
+                if self.asked(interrupts):
                     return False
                 losses.append(loss)
-            means.append(float(torch.stack(losses).double().mean()))
+            means.append(float(self.team.mean(torch.stack(losses).mean(dtype=torch.float64))))
             if not math.isfinite(means[-1]):
                 raise FloatingPointError(self._diverged(means[-1], learning_rate(max(0, self.step - 1), self.config)))
         history = self.history
@@ -455,7 +522,7 @@ class _Run:
         """Let the model write, from a generator of its own, so that samples change nothing else."""
         config, samples = self.config, self.history.samples
         due = config.sample_every and (self.step % config.sample_every == 0 or self.step == config.max_steps)
-        if not due or (samples and samples[-1][0] == self.step):
+        if not due or self.team.rank or (samples and samples[-1][0] == self.step):
             return
         vocab = self.tokenizer.vocab
         start = self.tokenizer.encode("\n" if "\n" in vocab else vocab[0])[None].to(self.device)  # (1, 1)
@@ -468,27 +535,34 @@ class _Run:
         """The compiled model, or the plain one and a sentence about why: tried on a batch that is then forgotten."""
         generator = torch.Generator().manual_seed(0)
         x, y = get_batch(self.train_ids, self.config.batch_size, self.model.config.block_size, generator=generator)
+        x, y = self.team.share(x, y)
         before = self.random.state
         try:
             compiled = torch.compile(self.model)
             self.model.train()
             with self.random, _autocast(self.device, self.dtype):
                 compiled(x, y)[1].backward()
-            list(_losses(self.model, compiled, self.train_ids, self.config, 1, self.dtype))
+            list(_losses(self.model, compiled, self.train_ids, self.config, 1, self.dtype, self.team))
         except Exception as error:  # whatever goes wrong in there, the plain model does the same work
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             warnings.warn(f"torch.compile does not work here ({reason}); training goes on without it", stacklevel=3)
             compiled = self.model
-        self.optimizer.zero_grad(set_to_none=True)
+        self.model.zero_grad(set_to_none=True)
         self.random.state = before
         return compiled
 
     # --- Saving and restoring
 
     def save(self, best: bool):
+        """Write the checkpoints. The first of a team does, and the others wait until they are there."""
         if self.out is None:
             return
-        self.out.mkdir(parents=True, exist_ok=True)
+        randoms = self.team.collect(self.random.state)
+        if self.team.rank == 0:
+            self.write(best, randoms)
+        self.team.collect(None)
+
+    def write(self, best: bool, randoms: list[dict[str, Tensor]]):
         self.history.save(self.out / "history.jsonl")
         checkpoint = {
             "format": FORMAT,
@@ -505,10 +579,10 @@ class _Run:
         if best:
             _save(self.out / "best.pt", checkpoint)
         checkpoint["resume"] = {
-            "optimizer": self.optimizer.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "scaler": self.scaler.state_dict(),
             "order": self.order.get_state(),
-            "random": self.random.state,
+            "randoms": randoms,
             "seconds": self.training_seconds,
         }
         _save(self.out / "last.pt", checkpoint)
@@ -522,6 +596,12 @@ class _Run:
         saved = _load(path, self.device)
         if "resume" not in saved:
             raise ValueError(f"{path} has weights but not the state of a run: it is a best.pt, which cannot go on")
+        state = saved["resume"]
+        if missing := {"optimizers", "scaler", "order", "randoms", "seconds"} - set(state):
+            raise ValueError(
+                f"{path} lacks {', '.join(sorted(missing))}: another version of this package saved it, and only that "
+                "one can go on with it. Its weights can still be loaded"
+            )
         theirs = {**saved["model_config"], **saved["train_config"]}
         ours = {**asdict(self.model.config), **asdict(self.config)}
         changed = [f"{key} was {theirs.get(key)!r}, is {ours[key]!r}" for key in ours if theirs.get(key) != ours[key]]
@@ -534,11 +614,13 @@ class _Run:
                 "Give the same values, or start a new run in another folder"
             )
         self.model.load_state_dict(saved["model"])
-        state = saved["resume"]
-        self.optimizer.load_state_dict(state["optimizer"])
+        for optimizer, saved_state in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved_state)
         self.scaler.load_state_dict(state["scaler"])
         self.order.set_state(state["order"].cpu())
-        self.random.state = {device: tensor.cpu() for device, tensor in state["random"].items()}
+        if self.team.rank < len(state["randoms"]):  # one more process than before begins with a dropout of its own
+            mine = state["randoms"][self.team.rank]
+            self.random.state = {device: tensor.cpu() for device, tensor in mine.items()}
         self.training_seconds = state["seconds"]
         self.history = History(**saved["history"], model=self.model)
         self.history.samples = [(step, text) for step, text in self.history.samples]
@@ -637,6 +719,9 @@ class _Bar:
 # --- Checkpoints ------------------------------------------------------------------------------------------------
 
 FORMAT = "tiny-gpt checkpoint 1"
+KEYS = (
+    "step", "model", "model_config", "train_config", "vocab", "best", "history", "data", "versions",
+)  # fmt: skip
 
 
 def load_checkpoint(
@@ -652,11 +737,14 @@ def load_checkpoint(
     if path.is_dir():
         path = path / "best.pt"
     saved = _load(path, usable_device(device))
-    model = TinyGPT(GPTConfig(**saved["model_config"])).to(device)
-    model.load_state_dict(saved["model"])
-    tokenizer = None if saved["vocab"] is None else CharTokenizer(saved["vocab"])
+    try:
+        model = TinyGPT(GPTConfig(**saved["model_config"])).to(device)
+        model.load_state_dict(saved["model"])
+        tokenizer = None if saved["vocab"] is None else CharTokenizer(saved["vocab"])
+        history = History(**saved["history"])
+    except (TypeError, AttributeError, RuntimeError) as error:  # parts are there, but are not what they should be
+        raise ValueError(f"the parts of {path} do not fit together: {' '.join(str(error).split())}") from error
     meta = {key: saved[key] for key in ("step", "best", "train_config", "data", "versions")}
-    history = History(**saved["history"])
     return model.eval(), tokenizer, {**meta, "history": history}
 
 
@@ -695,6 +783,11 @@ def _write_atomically(path: Path, write: Callable):
         cause = error.__context__ if isinstance(error, RuntimeError) and error.__context__ else error
         if not isinstance(cause, OSError):  # a second Ctrl-C
             raise cause from None
+        if not path.parent.is_dir():
+            raise OSError(
+                f"the folder {path.parent} has gone, so {path.name} could not be saved: if it was on a drive, mount "
+                "that again and resume"
+            ) from error
         raise OSError(f"{path} could not be written ({cause}); what was there before is still there") from error
 
 
@@ -712,4 +805,6 @@ def _load(path: Path, device) -> dict:
             f"{path} is not a checkpoint of this package ({FORMAT!r}) but {found}. For weights with nanoGPT's or "
             "GPT-2's names there is tiny_gpt.gpt2.from_gpt2"
         )
+    if missing := [key for key in KEYS if key not in saved]:
+        raise ValueError(f"{path} calls itself a checkpoint of this package but lacks {', '.join(missing)}")
     return saved
