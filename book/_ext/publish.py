@@ -1,4 +1,4 @@
-"""What a site needs around its pages: a security policy, cards for links, 404.html, robots.txt, sitemap.xml.
+"""What a site needs around its pages: a security policy, cards for links, the PDF, 404.html, robots.txt, sitemap.xml.
 
 Where the site's address is known (address.py), the cards, the sitemap and the page for what is not there carry it;
 where it is not, nothing is made up: no sitemap then, and addresses stay relative.
@@ -7,6 +7,7 @@ where it is not, nothing is made up: no sitemap then, and addresses stay relativ
 import base64
 import hashlib
 import re
+import shutil
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -29,6 +30,7 @@ META = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>\n?')
 SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.S | re.I)
 DATA = re.compile(r'type="(?:application|text)/(?!javascript)')  # a block of data is not run
 MISSING = "404"
+PDF = "tiny-gpt.pdf"  # `make pdf` prints it from the built site, beside it; the next build takes it in
 
 
 def policy(html: str) -> str:
@@ -49,11 +51,13 @@ def guard(html: str) -> str:
 
 
 def configure(app, config):
+    printed = Path(app.outdir).parent / PDF
+    config.printed = printed.stat().st_mtime_ns if printed.exists() else 0
     config.ogp_site_url = config.html_baseurl
     config.ogp_canonical_url = config.html_baseurl
     config.ogp_site_name = config.html_title or config.project
     # a picture in a card has to be named with its whole address
-    config.ogp_social_cards = {"enable": bool(config.html_baseurl), "line_color": "#1a5fb4"}
+    config.ogp_social_cards = {"enable": bool(config.html_baseurl), "font": "DejaVu Sans"}
 
 
 def missing_page(app):
@@ -67,10 +71,19 @@ def missing_page(app):
     yield MISSING, {"title": "There is no such page", "body": body}, "page.html"
 
 
+def link_to_print(app, pagename, templatename, context, doctree):
+    if app.config.printed and "pathto" in context:
+        context["theme_extra_footer"] = f'<a href="{context["pathto"](PDF, 1)}">The whole book as a PDF</a>'
+
+
 def finish(app, exception):
     if exception or app.builder.format != "html":
         return
     out, site = Path(app.outdir), app.config.html_baseurl
+    if app.config.printed:
+        shutil.copyfile(out.parent / PDF, out / PDF)
+    else:
+        (out / PDF).unlink(missing_ok=True)
     for path in out.rglob("*.html"):
         if "_static" in path.relative_to(out).parts:
             continue
@@ -98,6 +111,8 @@ def finish(app, exception):
 def setup(app):
     app.setup_extension("address")
     app.setup_extension("sphinxext.opengraph")
+    app.add_config_value("printed", 0, "html")
+    app.connect("html-page-context", link_to_print)
     app.connect("config-inited", configure, priority=600)  # after address.py
     app.connect("html-collect-pages", missing_page)
     app.connect("build-finished", finish, priority=950)  # after bundle.py has changed the pages
