@@ -10,7 +10,6 @@ import re
 import shutil
 from html import escape
 from pathlib import Path
-from urllib.parse import quote
 
 # What a page may load: files of the site, and what its own scripts make (the widgets' modules and workers are blobs,
 # the engine's kernel is WebAssembly). Scripts that stand in a page are named one by one, by their hashes. Styles in
@@ -61,7 +60,7 @@ def configure(app, config):
 
 
 def missing_page(app):
-    """404.html, which a host shows for an address that is not there: with the search and the whole contents beside it."""
+    """404.html, which a host shows for an address that is not there, with the search and the contents beside it."""
     home = f"{app.config.root_doc}.html"
     body = (
         "<h1>There is no such page</h1>"
@@ -97,7 +96,7 @@ def finish(app, exception):
     robots = "User-agent: *\nAllow: /\n"
     if site:
         pages = sorted(app.env.found_docs)
-        targets = (quote(app.builder.get_target_uri(page)) for page in pages)
+        targets = map(app.builder.get_target_uri, pages)
         urls = "".join(f"  <url><loc>{escape(site + target)}</loc></url>\n" for target in targets)
         xmlns = "http://www.sitemaps.org/schemas/sitemap/0.9"
         sitemap = f'<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="{xmlns}">\n{urls}</urlset>\n'
