@@ -25,6 +25,7 @@ STYLE = """
   html { font-size: 10.5pt }
   body { display: block; background: none; padding: 0 }
   article { max-width: none; overflow: visible; break-before: page; padding: 0 }
+  article :is(p, ul, ol, dl) { max-width: none }
   .cover { break-after: page; padding-top: 60mm; text-align: center }
   .contents li { list-style: none; display: flex; gap: 1em }
   .contents li span { margin-left: auto; font-variant-numeric: tabular-nums }
