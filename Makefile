@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint serve bench weights clinic mutation clean
+.PHONY: help book test lint links pdf zip serve bench weights clinic mutation clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -31,6 +31,8 @@ node_modules/made: package.json package-lock.json
 # An incremental build does not repeat the warnings of pages that have not changed. So a build that did not end well
 # (a warning, a failed cell, Ctrl-C) leaves no _build/complete, and the next one reads every page again.
 # AGAIN=--all asks for that by hand.
+# SOLUTIONS=off leaves the solutions out, for a teacher.
+export SOLUTIONS
 book: .venv/made ## execute the notebooks and build the book: _build/html/index.html
 	@again=$(AGAIN); test -e _build/complete || again=--all; rm -f _build/complete; $(JB) $$again . && touch _build/complete
 	@echo "The book: $(CURDIR)/$(SITE)"
@@ -42,6 +44,18 @@ lint: ## judge the style of the code
 	@test -x $(BIN)/ruff || $(MAKE) --no-print-directory .venv/made-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+links: .venv/made ## ask every address outside of the book that it points to
+	$(BIN)/jupyter-book build --builder linkcheck .
+
+pdf: .venv/made-dev book ## print the book as one PDF, and put it into the site: _build/html/tiny-gpt.pdf
+	$(BIN)/python print/pdf.py
+	@$(MAKE) --no-print-directory book
+
+zip: book ## the whole site in one file, to hand out on a stick: dist/tiny-gpt-book.zip
+	@mkdir -p dist && rm -f dist/tiny-gpt-book.zip
+	$(BIN)/python -c "import shutil; shutil.make_archive('dist/tiny-gpt-book', 'zip', '_build', 'html')"
+	@echo "Unpack dist/tiny-gpt-book.zip and open html/index.html"
 
 serve: book ## show the book at http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ import tyro
 from tyro.conf import OmitArgPrefixes, Positional, Suppress, subcommand
 
 from . import weights
-from .check import explain
+from .check import explain, marking
 from .check.file import check_file
 from .data import CharTokenizer, load_text, split
 from .model import GPTConfig
@@ -106,17 +106,32 @@ class Check:
     """Say what the id of a finding means, and check nothing."""
 
 
+@dataclass(frozen=True)
+class Mark:
+    """Check every file in a folder of submissions, each in a sandbox of its own, and print a table."""
+
+    folder: Positional[Path]
+    """Where the submissions are: NAME.py, or a folder NAME with files in it for each learner."""
+    csv: Path | None = None
+    """A file for the table as well, for a spreadsheet."""
+    unprotected: bool = False
+    """Run them without the sandbox, on a system that has no bubblewrap. Then they can read and change your files."""
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line.
 
-    Exit codes: 0, 1 if a check finds something, 2 for wrong input (one line on stderr says which), 130 after Ctrl-C.
+    Exit codes: 0, 1 if a check finds something or a submission does not pass, 2 for wrong input (one line on stderr
+    says which), 130 after Ctrl-C.
     """
     args = list(sys.argv[1:] if args is None else args)
     if hasattr(sys.stdout, "reconfigure"):  # a terminal without a character shows its number instead of an error
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         command = _parse(args)
-        code = {Train: _train, Sample: _sample, Export: _export, Start: _start, Check: _check}[type(command)](command)
+        code = {Train: _train, Sample: _sample, Export: _export, Start: _start, Check: _check, Mark: _mark}[
+            type(command)
+        ](command)
     except BrokenPipeError:  # whoever read the text has seen enough; python would complain at exit otherwise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -129,7 +144,7 @@ def main(args: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _parse(args: list[str]) -> Train | Sample | Export | Start | Check:
+def _parse(args: list[str]) -> Train | Sample | Export | Start | Check | Mark:
     # The defaults of the other flags depend on these three, so they are looked at first.
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     first.add_argument("--preset", default="auto")
@@ -153,6 +168,7 @@ def _parse(args: list[str]) -> Train | Sample | Export | Start | Check:
         | Annotated[Export, subcommand("export")]
         | Annotated[Start, subcommand("start")]
         | Annotated[Check, subcommand("check")]
+        | Annotated[Mark, subcommand("mark")]
     )
     about = "Train a small GPT on characters, let it write, export it, and check one that you wrote."
     box = io.StringIO()
@@ -228,6 +244,30 @@ def _check(command: Check) -> int:
     report = check_file(command.file, command.model, command.config)
     print(report.to_json() if command.json else report)
     return 0 if report.passed else 1
+
+
+def _mark(command: Mark) -> int:
+    if not command.folder.is_dir():
+        raise ValueError(f"{command.folder} is no folder: give the one that the submissions are in")
+    files = marking.submissions(command.folder)
+    if not files:
+        raise ValueError(f"there is no .py file in {command.folder}, nor in a folder within it")
+    if not command.unprotected and not marking.protects():
+        raise ValueError(
+            "submissions are code by others, and here nothing keeps them from your files and the network: install "
+            "bubblewrap (on Debian and Ubuntu: apt install bubblewrap), or accept that with --unprotected"
+        )
+    width = max(len(str(file.relative_to(command.folder))) for file in files)
+    marks = []
+    for file in files:
+        one = marking.mark(file, hidden=command.folder, protected=not command.unprotected)
+        marks.append(replace(one, submission=str(file.relative_to(command.folder))))
+        print(f"{marks[-1].submission:<{width}}  {one.verdict}", flush=True)
+    if command.csv:
+        marking.write_table(marks, command.csv)
+    passed = sum(one.passed for one in marks)
+    print(f"{passed} of {len(marks)} pass.")
+    return 0 if passed == len(marks) else 1
 
 
 def _sample(command: Sample) -> int:

@@ -1,0 +1,135 @@
+"""What stands around the pages: policy, cards, 404.html, sitemap and PDF; and the book without its solutions."""
+
+import base64
+import hashlib
+import re
+from html import unescape
+from xml.etree import ElementTree
+
+import pytest
+from sphinx_project import NOTEBOOK, build
+
+PAGES = {"index": "# Home\n\nWhat this is about.\n", "two words": "# Two\n\nMore.\n"}
+
+
+@pytest.fixture
+def known(monkeypatch):
+    monkeypatch.setenv("GITHUB_REPOSITORY", "Someone/the-book")
+    return "https://someone.github.io/the-book/"
+
+
+@pytest.fixture
+def unknown(monkeypatch):
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+
+
+def test_policy_names_each_script_of_the_page_and_nothing_off_origin(tmp_path, unknown):
+    html = build(tmp_path, PAGES, ["publish"], html_theme="sphinx_book_theme").html()
+    policy = unescape(re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1])
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == "'none'"
+    scripts = re.findall(r"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", html, re.S)
+    assert scripts
+    for text in scripts:
+        assert f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in rules["script-src"]
+    assert rules["script-src"].count("sha256-") == len(set(scripts))
+    assert "unsafe-inline" not in rules["script-src"]
+    assert "'unsafe-eval'" not in policy
+    assert not re.search(r"https?:|\*", policy)
+    # nothing that the policy is for comes before it, and the encoding stands where a browser looks for it
+    assert html.index("Content-Security-Policy") < html.index("<script") < len(html)
+    assert html.index("charset=") < html.index("Content-Security-Policy")
+    assert html.index("charset=") < 1024
+
+
+def test_a_second_build_has_one_policy(tmp_path, unknown):
+    build(tmp_path, PAGES, ["publish"])
+    assert build(tmp_path, PAGES, ["publish"]).html().count("Content-Security-Policy") == 1
+
+
+def test_known_address_is_in_the_sitemap_the_cards_and_404(tmp_path, known):
+    site = build(tmp_path, PAGES, ["publish"])
+    urls = [element.text for element in ElementTree.parse(site.outdir / "sitemap.xml").iterfind(".//{*}loc")]
+    assert urls == [f"{known}index.html", f"{known}two%20words.html"]
+    assert f"Sitemap: {known}sitemap.xml" in (site.outdir / "robots.txt").read_text()
+    html = site.html()
+    assert f'<link rel="canonical" href="{known}index.html" />' in html
+    card = re.search(rf'property="og:image" content="{known}([^"]*)"', html)[1]
+    assert (site.outdir / card).read_bytes().startswith(b"\x89PNG")
+    assert 'property="og:description" content="What this is about."' in html
+    assert f'<base href="{known}">' in site.html("404")
+    assert "<base" not in html
+
+
+def test_unknown_address_is_not_made_up(tmp_path, unknown):
+    site = build(tmp_path, PAGES, ["publish"])
+    assert not (site.outdir / "sitemap.xml").exists()
+    assert (site.outdir / "robots.txt").read_text() == "User-agent: *\nAllow: /\n"
+    assert "There is no such page" in site.html("404")
+    everything = site.html() + site.html("404")
+    assert 'rel="canonical"' not in everything
+    assert "<base" not in everything
+    assert "og:image" not in everything
+
+
+def test_pdf_is_linked_from_every_page_if_it_was_printed(tmp_path, unknown):
+    pages = {"index": "# Home\n", "part/two": "# Two\n"}
+    (tmp_path / "part").mkdir()
+    assert "tiny-gpt.pdf" not in build(tmp_path, pages, ["publish"], html_theme="sphinx_book_theme").html()
+    (tmp_path / "_build" / "tiny-gpt.pdf").write_bytes(b"%PDF")
+    site = build(tmp_path, pages, ["publish"], html_theme="sphinx_book_theme")
+    assert 'href="tiny-gpt.pdf"' in site.html()
+    assert 'href="../tiny-gpt.pdf"' in site.html("part/two")
+    assert (site.outdir / "tiny-gpt.pdf").read_bytes() == b"%PDF"
+    (tmp_path / "_build" / "tiny-gpt.pdf").unlink()
+    site = build(tmp_path, pages, ["publish"], html_theme="sphinx_book_theme")
+    assert not (site.outdir / "tiny-gpt.pdf").exists()
+    assert "tiny-gpt.pdf" not in site.html()
+
+
+EXERCISE = (
+    NOTEBOOK
+    + """
+# Page
+
+```{exercise-start} A question
+:label: ex-question
+```
+What is it?
+```{exercise-end}
+```
+
+```{solution-start} ex-question
+```
+The secret answer.
+
+```{code-cell} python
+print("secret" + "ly")
+```
+```{solution-end}
+```
+
+The end. {ref}`ex-question`
+"""
+)
+
+
+def test_solutions_can_be_left_out_and_come_back(tmp_path, monkeypatch):
+    extensions = ["sphinx_exercise", "solutions"]
+    texts = {}
+    for choice in ("off", "on", ""):
+        monkeypatch.setenv("SOLUTIONS", choice)
+        site = build(tmp_path, {"index": EXERCISE}, extensions, html_copy_source=False)
+        assert site.warnings == ""
+        texts[choice] = site.html() + (site.outdir / "searchindex.js").read_text()
+    assert "secret" not in texts["off"]
+    assert "What is it?" in texts["off"]
+    assert "The end." in texts["off"]
+    for choice in ("on", ""):
+        assert "The secret answer." in texts[choice]
+        assert "secretly" in texts[choice]
+
+
+def test_another_word_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOLUTIONS", "no")
+    assert "say on or off" in build(tmp_path, {"index": "# A\n"}, ["solutions"]).warnings
