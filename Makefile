@@ -40,10 +40,11 @@ book: .venv/made ## execute the notebooks and build the book: _build/html/index.
 test: .venv/made-dev node_modules/made book ## install what the tests need, build the book, run every test
 	$(BIN)/python -m pytest
 
-lint: ## judge the style of the code
-	@test -x $(BIN)/ruff || $(MAKE) --no-print-directory .venv/made-dev
+lint: ## judge the style of the code, and whether the workflows are sound
+	@test -x $(BIN)/ruff -a -x $(BIN)/zizmor || $(MAKE) --no-print-directory .venv/made-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/zizmor --offline --quiet .github
 
 links: .venv/made ## ask every address outside of the book that it points to
 	$(BIN)/jupyter-book build --builder linkcheck .
