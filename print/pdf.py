@@ -139,7 +139,8 @@ def page_numbers(path: Path) -> dict[str, int]:
     return {name.removeprefix("/"): number + 1 for name, number in found.items() if number is not None}
 
 
-def main() -> None:
+def make(pdf: Path) -> None:
+    """Print the built book into this file."""
     parts = chapters(yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8")))
     pages = {page for _, several in parts for page in several}
     titles, articles = {}, {}
@@ -147,8 +148,12 @@ def main() -> None:
         titles[page], articles[page] = article(page, pages)
     numbers: dict[str, int] = {}
     for _ in range(2):
-        print_pages(single_page(parts, titles, articles, numbers), PDF)
-        numbers = page_numbers(PDF)
+        print_pages(single_page(parts, titles, articles, numbers), pdf)
+        numbers = page_numbers(pdf)
+
+
+def main() -> None:
+    make(PDF)
     print(f"{PDF.relative_to(ROOT)}: {len(PdfReader(PDF).pages)} pages, {PDF.stat().st_size / 1e6:.1f} MB")
 
 

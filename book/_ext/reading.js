@@ -102,6 +102,10 @@
     for (const details of opened) details.open = false;
   });
 
+  const deeds = { "window.print()": () => print(), "toggleFullScreen()": () => toggleFullScreen() };
+  for (const button of document.querySelectorAll("[data-does]"))
+    button.addEventListener("click", deeds[button.dataset.does]);
+
   // a page from a folder may not fetch the pages that the search has found, to show lines of them
   if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 
