@@ -1,4 +1,4 @@
-"""The built book as it is published: its policy holds in a browser, its buttons work under it, and it can be printed."""
+"""The built book as it is published: its policy holds in a browser, its buttons work, and it can be printed."""
 
 import importlib.util
 import re
