@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+import shutil
 from html import unescape
 from xml.etree import ElementTree
 
@@ -101,10 +102,10 @@ What is it?
 
 ```{solution-start} ex-question
 ```
-The secret answer.
+The answer is zwölf.
 
 ```{code-cell} python
-print("secret" + "ly")
+print("zwölf" + "mal")
 ```
 ```{solution-end}
 ```
@@ -119,15 +120,18 @@ def test_solutions_can_be_left_out_and_come_back(tmp_path, monkeypatch):
     texts = {}
     for choice in ("off", "on", ""):
         monkeypatch.setenv("SOLUTIONS", choice)
-        site = build(tmp_path, {"index": EXERCISE}, extensions, html_copy_source=False)
+        site = build(tmp_path, {"index": EXERCISE}, extensions, html_theme="sphinx_book_theme")
         assert site.warnings == ""
-        texts[choice] = site.html() + (site.outdir / "searchindex.js").read_text()
-    assert "secret" not in texts["off"]
+        texts[choice] = "".join(
+            p.read_text("utf-8") for p in site.outdir.rglob("*") if p.suffix in (".html", ".js", ".md")
+        )
+        shutil.rmtree(site.outdir)
+    assert "zwölf" not in texts["off"]
     assert "What is it?" in texts["off"]
     assert "The end." in texts["off"]
     for choice in ("on", ""):
-        assert "The secret answer." in texts[choice]
-        assert "secretly" in texts[choice]
+        assert "The answer is zwölf." in texts[choice]
+        assert "zwölfmal" in texts[choice]
 
 
 def test_another_word_is_told(tmp_path, monkeypatch):

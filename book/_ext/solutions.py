@@ -29,6 +29,9 @@ def choose(app, config):
     config.solutions = os.environ.get("SOLUTIONS") or "on"
     if config.solutions not in CHOICES:
         LOG.warning("SOLUTIONS is %r: say on or off", config.solutions)
+    if config.solutions == "off":  # the pages' sources, which a reader may download, hold them
+        config.html_copy_source = False
+        config.html_theme_options = {**config.html_theme_options, "use_download_button": False}
 
 
 def setup(app):

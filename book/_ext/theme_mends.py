@@ -35,7 +35,7 @@ TEMPLATES = {
     # the search's 30 kB, which without search-as-you-type only its page needs; there, after the deferred bundle
     "search.html": [(r"<script src=", "<script defer src=")],
     # the site's security policy (publish.py) runs no handler that stands in an attribute; reading.js does what it says
-    "macros/buttons.html": [(r'onclick="{{ javascript }}"', 'data-does="{{ javascript }}"')],
+    "../macros/buttons.html": [(r'onclick="{{ javascript }}"', 'data-does="{{ javascript }}"')],
     # its name for a screen reader has to begin with what it says
     "search-button-field.html": [(r' title="[^"]*" aria-label="[^"]*"', "")],
     # The mode "auto" is written into data-theme as it is, where the style sheets know only "light" and "dark": a page
