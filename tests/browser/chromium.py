@@ -6,7 +6,10 @@ import http.server
 import os
 import shutil
 import threading
+import time
 from pathlib import Path
+
+from playwright.sync_api import Page, TimeoutError
 
 TEXT = (".html", ".css", ".js", ".svg", ".json")
 ROOT = Path(__file__).parent.parent.parent
@@ -49,6 +52,19 @@ def find_chromium(playwright) -> str | None:
         if place and Path(place).is_file():
             return place
     return None
+
+
+def wait_for_function(page: Page, expression: str, *, arg=None, timeout: float = 30_000):
+    """Wait until the expression is true. Playwright's own asks by eval in the page, which the book's policy stops."""
+    end = time.monotonic() + timeout / 1000
+    while not (found := page.evaluate(expression, arg)):
+        if time.monotonic() > end:
+            raise TimeoutError(f"not true within {timeout:g} ms: {expression}")
+        page.wait_for_timeout(50)
+    return found
+
+
+Page.wait_for_function = wait_for_function
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
