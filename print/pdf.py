@@ -1,4 +1,5 @@
 """The whole book as one PDF, printed by Chromium from the built site: `make pdf` writes _build/tiny-gpt.pdf.
+Another file may be named: pdf.py FILE.
 
 The pages' articles stand one after another in a single page, with JavaScript off, so that a widget shows its picture.
 It is printed twice: the second time the contents know on which page each chapter begins.
@@ -153,8 +154,9 @@ def make(pdf: Path) -> None:
 
 
 def main() -> None:
-    make(PDF)
-    print(f"{PDF.relative_to(ROOT)}: {len(PdfReader(PDF).pages)} pages, {PDF.stat().st_size / 1e6:.1f} MB")
+    pdf = Path(sys.argv[1]) if sys.argv[1:] else PDF
+    make(pdf)
+    print(f"{pdf}: {len(PdfReader(pdf).pages)} pages, {pdf.stat().st_size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

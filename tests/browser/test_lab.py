@@ -111,7 +111,7 @@ def test_a_live_model_writes_in_the_notebook(lab, browser):
     )
     output = run(page, 4)
     output.wait_for()
-    assert output.inner_text().split() == ["written", "True", "7"]
+    assert output.inner_text().split() == ["written", "True", "12"]
     run(page, 5).wait_for()
     page.wait_for_function("document.querySelector('.tgw-page').innerText === 'To be or'")
     assert "“o” has probability" in widget.locator(".tgw-panel .tgw-says").inner_text()
