@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from playwright.sync_api import Page, TimeoutError
+from playwright.sync_api import Frame, Page, TimeoutError
 
 TEXT = (".html", ".css", ".js", ".svg", ".json")
 ROOT = Path(__file__).parent.parent.parent
@@ -54,7 +54,7 @@ def find_chromium(playwright) -> str | None:
     return None
 
 
-def wait_for_function(page: Page, expression: str, *, arg=None, timeout: float = 30_000):
+def wait_for_function(page: Page | Frame, expression: str, *, arg=None, timeout: float = 30_000):
     """Wait until the expression is true. Playwright's own asks by eval in the page, which the book's policy stops."""
     end = time.monotonic() + timeout / 1000
     while not (found := page.evaluate(expression, arg)):
@@ -64,7 +64,7 @@ def wait_for_function(page: Page, expression: str, *, arg=None, timeout: float =
     return found
 
 
-Page.wait_for_function = wait_for_function
+Page.wait_for_function = Frame.wait_for_function = wait_for_function
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):

@@ -259,7 +259,9 @@ def test_every_page_under_a_path(book, serve, watch, tmp_path):
         page.locator(".prev-next-footer a.right-next").click()
         page.wait_for_url(f"{base}/{expected}.html")
     assert page.locator(".prev-next-footer a.left-prev").count() == 1
-    assert watched.complaints == []
+    # who goes on before the model is there has asked for it in vain
+    left = re.compile(r"failed: \S+/_static/models/\S+ net::ERR_ABORTED")
+    assert [complaint for complaint in watched.complaints if not left.fullmatch(complaint)] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
