@@ -19,7 +19,8 @@ from pypdf import PdfReader
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "_build" / "html"
 PDF = ROOT / "_build" / "tiny-gpt.pdf"
-REFERRING = ("href", "aria-labelledby", "aria-describedby", "for", "xlink:href")
+ADDRESSES = ("href", "xlink:href", "src")  # attributes that lead somewhere
+NAMES = ("aria-labelledby", "aria-describedby", "for")  # attributes that hold an id
 
 STYLE = """
   @page { size: A4; margin: 20mm 18mm 22mm }
@@ -67,14 +68,14 @@ def article(page: str, pages: set[str]) -> tuple[str, str]:
     for element in main.find_all(True):
         if element.get("id"):
             element["id"] = anchor(page, element["id"])
-        for name in REFERRING:
+        for name in (*ADDRESSES, *NAMES):
             if value := element.get(name):
-                element[name] = target(value, page, pages) if "href" in name else anchor(page, value)
-        if source := element.get("src"):
-            element["src"] = urljoin(f"{page}.html", source) if not source.startswith("data:") else source
+                element[name] = target(value, page, pages) if name in ADDRESSES else anchor(page, value)
     main["id"] = anchor(page)
     heading = main.select_one("h1")
-    return heading.get_text(" ", strip=True), str(main)
+    # a figure's lines are cut at its axes by a shape that url(#id) names
+    html = re.sub(r"url\(#([^)]+)\)", lambda match: f"url(#{anchor(page, match[1])})", str(main))
+    return heading.get_text(" ", strip=True), html
 
 
 def target(address: str, page: str, pages: set[str]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from bs4 import BeautifulSoup
 from playwright.sync_api import Error
 from pypdf import PdfReader
 from test_book import EXTRA, PAGES
@@ -66,6 +67,19 @@ def test_a_link_leads_into_the_single_page_or_out_of_the_book(pdf):
         ("https://example.org/b.html", "https://example.org/b.html"),
     ]:
         assert pdf.target(address, "book/a", pages) == leads
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_an_article_names_within_itself_is_there(pdf, page):
+    html = pdf.article(page, set(PAGES))[1]
+    soup = BeautifulSoup(html, "html.parser")
+    ids = {element["id"] for element in soup.find_all(id=True)}
+    named = set(re.findall(r"url\(#([^)]+)\)", html))
+    named |= {
+        element[key][1:] for key in ("href", "xlink:href") for element in soup.find_all(**{key: re.compile("^#")})
+    }
+    elsewhere = tuple(pdf.anchor(other) for other in PAGES if other != page)
+    assert {name for name in named if not name.startswith(elsewhere)} <= ids
 
 
 def test_the_printed_contents_name_the_page_on_which_each_chapter_begins(pdf, tmp_path):
