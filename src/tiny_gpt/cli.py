@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -260,9 +260,8 @@ def _mark(command: Mark) -> int:
     width = max(len(str(file.relative_to(command.folder))) for file in files)
     marks = []
     for file in files:
-        one = marking.mark(file, hidden=command.folder, protected=not command.unprotected)
-        marks.append(replace(one, submission=str(file.relative_to(command.folder))))
-        print(f"{marks[-1].submission:<{width}}  {one.verdict}", flush=True)
+        marks.append(one := marking.mark(file, hidden=command.folder, protected=not command.unprotected))
+        print(f"{one.submission:<{width}}  {one.verdict}", flush=True)
     if command.csv:
         marking.write_table(marks, command.csv)
     passed = sum(one.passed for one in marks)

@@ -114,15 +114,17 @@ class Preset(NamedTuple):
     train: TrainConfig
 
 
+# nanoGPT's model for a laptop, of both presets for a CPU
+SMALL = dict(block_size=64, n_layer=4, n_head=4, n_embd=128, dropout=0.0, bias=False)
 PRESETS = {
     # nanoGPT's README for a laptop without a GPU: about a minute, validation loss 1.88.
     "cpu": Preset(
-        dict(block_size=64, n_layer=4, n_head=4, n_embd=128, dropout=0.0, bias=False),
+        SMALL,
         TrainConfig(),
     ),
     # The same model, below the loss of `cpu` in less than half its time: bench/speedrun.py has each ingredient's gain.
     "cpu-fast": Preset(
-        dict(block_size=64, n_layer=4, n_head=4, n_embd=128, dropout=0.0, bias=False),
+        SMALL,
         TrainConfig(
             max_steps=500,
             learning_rate=1e-2,
@@ -258,7 +260,7 @@ def train(
     ``out`` names a folder for ``last.pt`` (saved at each evaluation and at Ctrl-C), ``best.pt`` (the lowest
     validation loss) and ``history.jsonl``. ``resume=True`` goes on from ``last.pt``, and what follows is what
     would have followed without the break, to the bit on a CPU. ``tokenizer`` is saved along, and needed for
-        ``on_eval`` is called with the history after each evaluation, ``history.model`` at hand.
+    samples. ``on_eval`` is called with the history after each evaluation, ``history.model`` at hand.
 
     Where ``torchrun`` started several processes, each calls this and they train together (see team.py): the first
     alone writes, shows and calls ``on_eval``.

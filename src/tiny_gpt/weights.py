@@ -95,14 +95,19 @@ def from_bytes(data: bytes, name: str = "the file") -> tuple[TinyGPT, CharTokeni
         tensors = safetensors.load(data)
     except SafetensorError as error:
         raise ValueError(f"{name} is damaged or not a safetensors file: {error}") from error
+    header = about(data, name)
+    return _model(GPTConfig(**header["config"]), tensors), CharTokenizer(header["vocab"]), header["provenance"]
+
+
+def about(data: bytes, name: str = "the file") -> dict:
+    """What a whole file says of its model, without making it: ``config``, ``vocab`` and ``provenance``."""
     header = _header(data).get("__metadata__", {})
     if header.get("format") != json.dumps(FORMAT):
         raise ValueError(
             f"{name} was not written by tiny_gpt.weights.save: its format is {header.get('format')}, "
             f"not {json.dumps(FORMAT)}"
         )
-    header = {key: json.loads(value) for key, value in header.items()}
-    return _model(GPTConfig(**header["config"]), tensors), CharTokenizer(header["vocab"]), header["provenance"]
+    return {key: json.loads(value) for key, value in header.items()}
 
 
 def _header(data: bytes) -> dict:

@@ -53,10 +53,11 @@ def protects() -> bool:
 
 
 def mark(file: Path, *, hidden: Path | None = None, protected: bool = True, seconds: float = SECONDS) -> Mark:
-    """Check one file in a process of its own, on a copy. ``hidden`` is a folder that it shall find empty.
+    """Check one file in a process of its own, on a copy. ``hidden``, the folder it is from, it shall find empty.
 
     ``protected`` runs it in bubblewrap: no network, no other process, every file read-only but for an empty /tmp.
     """
+    submission = str(file.relative_to(hidden)) if hidden else file.name
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name, file.name)
         shutil.copyfile(file, copy)
@@ -78,17 +79,17 @@ def mark(file: Path, *, hidden: Path | None = None, protected: bool = True, seco
         try:
             out, err = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            return Mark(str(file), False, refused=f"it did not end within {seconds:g} seconds")
+            return Mark(submission, False, refused=f"it did not end within {seconds:g} seconds")
         finally:
             _end(process)
     try:
         report = json.loads(out)
         found = tuple(finding["id"] for finding in report["findings"])
-        return Mark(str(file), report["passed"], found, tuple(report["unwritten"]))
+        return Mark(submission, report["passed"], found, tuple(report["unwritten"]))
     except (ValueError, KeyError, TypeError):
         said = err.strip().splitlines()[-1:] or [f"the check ended with {process.returncode}"]
         reason = said[0].removeprefix("tiny-gpt: error: ").replace(str(copy), file.name)
-        return Mark(str(file), False, refused=reason)
+        return Mark(submission, False, refused=reason)
 
 
 def write_table(marks: list[Mark], path: Path) -> None:

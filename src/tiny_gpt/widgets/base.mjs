@@ -64,6 +64,12 @@ export function softmaxInPlace(scores, count) {
   return scores;
 }
 
+/* The n most probable tokens, [[id, probability], …], the first the most probable. */
+export function likeliest(probs, n) {
+  const ids = Array.from(probs, (_, id) => id).sort((a, b) => probs[b] - probs[a] || a - b);
+  return ids.slice(0, n).map((id) => [id, probs[id]]);
+}
+
 /* What `next_token_probs` gives for one row of logits: temperature 0 is its limit, ties of the k-th are all kept. */
 export function nextTokenProbs(logits, temperature = 1, topK = null) {
   const top = logits.reduce((a, b) => Math.max(a, b), -Infinity);

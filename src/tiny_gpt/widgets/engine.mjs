@@ -581,9 +581,3 @@ export function draw(probs, u) {
   const sums = probs.map((p) => (sum += p));
   return sums.findIndex((reached) => reached >= u * sum);
 }
-
-/* The n most probable tokens, [[id, probability], …], the first the most probable. */
-export function likeliest(probs, n) {
-  const ids = Array.from(probs, (_, id) => id).sort((a, b) => probs[b] - probs[a] || a - b);
-  return ids.slice(0, n).map((id) => [id, probs[id]]);
-}

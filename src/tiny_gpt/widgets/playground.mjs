@@ -27,11 +27,11 @@ export const shownPart = (q, T, most) => (q < most ? [0, Math.min(T, most)] : [q
 export const reading = (readings, { T, V }, layer, t) =>
   softmax(readings.slice((layer * T + t) * V, (layer * T + t + 1) * V));
 
-/* The n likeliest characters, [[character, probability], …]. */
-export function likeliestOf(p, vocab, n) {
-  const ids = Array.from(p, (_, i) => i).sort((a, b) => p[b] - p[a] || a - b);
-  return ids.slice(0, n).filter((i) => p[i] > 0).map((i) => [vocab[i], p[i]]);
-}
+/* [[id, probability], …] with characters in place of ids, without those that cannot come: [[character, probability], …]. */
+const possible = (pairs, vocab) => pairs.filter(([, p]) => p > 0).map(([id, p]) => [vocab[id], p]);
+
+/* The n likeliest characters of a distribution. */
+export const likeliestOf = (p, vocab, n) => possible(likeliest(p, n), vocab);
 
 /* How far two distributions are apart: the share of probability that has to be moved, 0 to 1. */
 export const distance = (p, q) => p.reduce((sum, x, i) => sum + Math.abs(x - q[i]), 0) / 2;
@@ -199,7 +199,7 @@ function build({ model, root, put, redraw }) {
       await engine.generate(prompt, settings, (tokens) => {
         for (const { character, probability, likeliest } of tokens) {
           found.text.push(character);
-          found.record.push([probability, likeliest.filter(([, p]) => p > 0).map(([id, p]) => [vocab[id], p])]);
+          found.record.push([probability, possible(likeliest, vocab)]);
         }
         redraw();
       });

@@ -131,15 +131,15 @@ class Playground(Explorer):
 def carried(name: str) -> dict:
     """What the page knows of a carried model before it has its weights."""
     data = weights.for_page(name)
-    model, _, provenance = weights.from_bytes(data)
+    about = weights.about(data)
     title = "Small model" if name == weights.carried()[0] else "Large model"
     return {
         "name": name,
         "title": title,
         "bytes": len(data),
         "parts": [file.removesuffix(".js") for file in scripts(name)],
-        "config": asdict(model.config),
-        "provenance": provenance,
+        "config": about["config"],
+        "provenance": about["provenance"],
     }
 
 
