@@ -40,10 +40,11 @@ book: .venv/made ## execute the notebooks and build the book: _build/html/index.
 test: .venv/made-dev node_modules/made book ## install what the tests need, build the book, run every test
 	$(BIN)/python -m pytest
 
-lint: ## judge the style of the code, and whether the workflows are sound
-	@test -x $(BIN)/ruff -a -x $(BIN)/zizmor || $(MAKE) --no-print-directory .venv/made-dev
+lint: ## judge the style and the types of the code, and whether the workflows are sound
+	@test -x $(BIN)/ruff -a -x $(BIN)/mypy -a -x $(BIN)/zizmor || $(MAKE) --no-print-directory .venv/made-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 	$(BIN)/zizmor --offline --quiet .github
 
 links: .venv/made ## ask every address outside of the book that it points to
@@ -74,4 +75,4 @@ mutation: .venv/made-dev ## try the checker on every planted bug and every right
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutation.py
 
 clean: ## remove what was built, but not .venv
-	rm -rf _build build dist src/*.egg-info .pytest_cache .ruff_cache
+	rm -rf _build build dist src/*.egg-info .pytest_cache .ruff_cache .mypy_cache

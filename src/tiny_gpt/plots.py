@@ -5,27 +5,47 @@ numbers written into the cells of a heat map are plain black or white, for the c
 theme and so must the numbers. Figures are made without pyplot: none stays open.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import FancyBboxPatch, Polygon, Rectangle
+from numpy.typing import ArrayLike, NDArray
 
 from .palette import COLORS, P_MAP, S_MAP
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
+
+Array = NDArray[Any]
+Series = Sequence[float] | Array  # numbers in a row
+Style = dict[str, Any]  # how a line looks: keywords of ``Axes.plot``
+
+
+class Losses(Protocol):
+    """What is drawn of a training run; a ``History`` has it."""
+
+    eval_step: list[int]
+    train_loss: list[float]
+    valid_loss: list[float]
+
 
 INK, GRID, MASKED, GROUND = (COLORS[name][0] for name in ("ink", "grid", "masked", "ground"))
 
 # The scales that a page compares. The right one is in the attention branch's colour, the wrong ones are not.
-SCALES = {
+SCALES: dict[str, Style] = {
     "raw": {"color": INK, "linestyle": "--", "marker": "s"},
     "1/√D": {"color": COLORS["attention"][0], "linestyle": "-", "marker": "o"},
     "1/D": {"color": COLORS["baseline"][0], "linestyle": "-.", "marker": "^"},
 }
 
-
-STYLE = {
+STYLE: "dict[RcKeyType, Any]" = {
     "figure.figsize": (6.5, 3.6),
     "figure.constrained_layout.use": True,
     "font.size": 11,
@@ -60,14 +80,12 @@ def use_book_style() -> None:
 
 def _figure(width: float, height: float) -> Figure:
     """An empty figure, in inches; 7 is the widest that the text column holds, 6 stays readable on a phone."""
-    fig = Figure(figsize=(width, height), layout="constrained")
-    fig.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
-    return fig
+    return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
 
 
-def _panels(fig: Figure, count: int, columns: int) -> np.ndarray:
+def _panels(fig: Figure, count: int, columns: int) -> NDArray[np.object_]:
     """Axes for ``count`` panels, row by row; those of the last row that stay empty show nothing."""
-    axes = fig.subplots(-(-count // columns), columns, squeeze=False).ravel()
+    axes: NDArray[np.object_] = fig.subplots(-(-count // columns), columns, squeeze=False).ravel()
     for ax in axes[count:]:
         ax.set_axis_off()
     return axes
@@ -76,7 +94,9 @@ def _panels(fig: Figure, count: int, columns: int) -> np.ndarray:
 # --- Heat maps ------------------------------------------------------------------------------------------------------
 
 
-def heat_scores(ax: Axes, S, masked=None, limit: float | None = None, write: bool | None = None) -> ScalarMappable:
+def heat_scores(
+    ax: Axes, S: ArrayLike, masked: ArrayLike | None = None, limit: float | None = None, write: bool | None = None
+) -> ScalarMappable:
     """Scores (T, S) on the diverging map, symmetric about 0; ``-inf`` and ``masked`` cells are hatched grey.
 
     ``limit`` is the score at the ends of the scale (the largest magnitude shown, if not given). Returns the mappable
@@ -89,7 +109,7 @@ def heat_scores(ax: Axes, S, masked=None, limit: float | None = None, write: boo
     return _heat(ax, S, hidden, S_MAP, Normalize(-limit, limit), "{:.1f}", write)
 
 
-def heat_weights(ax: Axes, P, masked=None, write: bool | None = None) -> ScalarMappable:
+def heat_weights(ax: Axes, P: ArrayLike, masked: ArrayLike | None = None, write: bool | None = None) -> ScalarMappable:
     """Weights or probabilities (T, S) on the sequential map, from 0 to 1; ``masked`` cells are hatched grey.
 
     NaN is drawn as a crossed-out cell. Numbers are written into the cells where there are few, or as ``write`` says.
@@ -99,7 +119,9 @@ def heat_weights(ax: Axes, P, masked=None, write: bool | None = None) -> ScalarM
     return _heat(ax, P, hidden, P_MAP, Normalize(0.0, 1.0), "{:.2f}", write)
 
 
-def _heat(ax: Axes, values, hidden, cmap, norm, form, write) -> ScalarMappable:
+def _heat(
+    ax: Axes, values: Array, hidden: NDArray[np.bool_], cmap: str, norm: Normalize, form: str, write: bool | None
+) -> ScalarMappable:
     rows, columns = values.shape
     colours = mpl.colormaps[cmap]
     ax.set(aspect="equal", xlim=(0, columns), ylim=(rows, 0))
@@ -122,13 +144,13 @@ def _heat(ax: Axes, values, hidden, cmap, norm, form, write) -> ScalarMappable:
     return mesh
 
 
-def label_cells(ax: Axes, rows, columns) -> None:
+def label_cells(ax: Axes, rows: Sequence[object], columns: Sequence[object]) -> None:
     """Write one label beside each row and under each column of a heat map."""
-    ax.set_yticks(np.arange(len(rows)) + 0.5, rows)
-    ax.set_xticks(np.arange(len(columns)) + 0.5, columns)
+    ax.set_yticks(np.arange(len(rows)) + 0.5, [str(row) for row in rows])
+    ax.set_xticks(np.arange(len(columns)) + 0.5, [str(column) for column in columns])
 
 
-def attention_triptych(S, M, P, labels=None) -> Figure:
+def attention_triptych(S: ArrayLike, M: ArrayLike, P: ArrayLike, labels: Sequence[object] | None = None) -> Figure:
     """Scores, masked scores and weights of one head side by side, the first two on one scale.
 
     S (T, T) scores, M (T, T) the additive mask of 0 and ``-inf``, P (T, T) weights; ``labels``: one for each position.
@@ -153,7 +175,12 @@ def attention_triptych(S, M, P, labels=None) -> Figure:
     return fig
 
 
-def weight_maps(panels: dict, masked=None, labels=None, sums: bool = False) -> Figure:
+def weight_maps(
+    panels: Mapping[str, ArrayLike],
+    masked: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    labels: Sequence[object] | None = None,
+    sums: bool = False,
+) -> Figure:
     """Several weight matrices (T, T), two in a row: ``{title: P}``; with ``sums`` each row's sum stands beside it.
 
     ``masked``: the cells that a mask removed, for all panels or as ``{title: mask}``.
@@ -163,7 +190,7 @@ def weight_maps(panels: dict, masked=None, labels=None, sums: bool = False) -> F
     axes = _panels(fig, len(panels), columns=2)
     for ax, (title, P) in zip(axes, panels.items(), strict=False):
         P = np.asarray(P, dtype=float)
-        mesh = heat_weights(ax, P, masked=masked.get(title) if isinstance(masked, dict) else masked)
+        mesh = heat_weights(ax, P, masked=masked.get(title) if isinstance(masked, Mapping) else masked)
         names = range(len(P)) if labels is None else labels
         label_cells(ax, names, names)
         ax.set(title=title, ylabel="query position")
@@ -179,7 +206,7 @@ def weight_maps(panels: dict, masked=None, labels=None, sums: bool = False) -> F
     return fig
 
 
-def influence_maps(panels: dict) -> Figure:
+def influence_maps(panels: Mapping[str, ArrayLike]) -> Figure:
     """Which input (column) moves which output (row): ``{title: change (T, T)}``; NaN where the output is NaN.
 
     A filled square is influence from the past or the present, a cross on a square one from the future: a leak.
@@ -212,7 +239,7 @@ def influence_maps(panels: dict) -> Figure:
 # --- Scores and scaling ---------------------------------------------------------------------------------------------
 
 
-def softmax_bars(panels: dict, ceiling: float = 1.0) -> Figure:
+def softmax_bars(panels: Mapping[str, Series], ceiling: float = 1.0) -> Figure:
     """A few distributions over the same keys as bars, side by side: ``{title: probabilities}``."""
     fig = _figure(6, 2.4)
     for ax, (title, p) in zip(fig.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), strict=True):
@@ -224,7 +251,9 @@ def softmax_bars(panels: dict, ceiling: float = 1.0) -> Figure:
     return fig
 
 
-def variance_by_width(widths, measured: dict, ratios: dict) -> Figure:
+def variance_by_width(
+    widths: Sequence[int], measured: Mapping[str, Series], ratios: Mapping[str, tuple[Series, Series]]
+) -> Figure:
     """Left: the scores' variance by width, ``{scale: variances}``. Right: measured over predicted with error bars.
 
     ``ratios``: ``{distribution of the coordinates: (ratio, two standard errors)}``.
@@ -248,7 +277,9 @@ def variance_by_width(widths, measured: dict, ratios: dict) -> Figure:
     return fig
 
 
-def entropy_by_width(widths, panels: dict) -> Figure:
+def entropy_by_width(
+    widths: Sequence[int], panels: Mapping[int, Mapping[str, tuple[Series, Series, Series]]]
+) -> Figure:
     """Entropy of the weights by width, one panel a number of keys: ``{n: {scale: (mean, low, high)}}``, in bits."""
     fig = _figure(6.2, 2.8)
     for ax, (n, curves) in zip(fig.subplots(1, len(panels)), panels.items(), strict=True):
@@ -263,7 +294,9 @@ def entropy_by_width(widths, panels: dict) -> Figure:
     return fig
 
 
-def gradient_by_width(widths, panels: dict) -> Figure:
+def gradient_by_width(
+    widths: Sequence[int], panels: Mapping[str, Mapping[str, tuple[Series, Series, Series, Series]]]
+) -> Figure:
     """Norms of derivatives by width: ``{title: {scale: (low, median, high, mean)}}``; the mean is a thin line."""
     fig = _figure(6.2, 3.3)
     for ax, (title, curves) in zip(fig.subplots(1, len(panels)), panels.items(), strict=True):
@@ -280,7 +313,7 @@ def gradient_by_width(widths, panels: dict) -> Figure:
     return fig
 
 
-def spread_dial(spreads, entropy_share, slope, marks: dict) -> Figure:
+def spread_dial(spreads: Series, entropy_share: Series, slope: Series, marks: Mapping[str, float]) -> Figure:
     """Entropy (share of its maximum) and the derivative's norm by the scores' standard deviation, with named points."""
     fig = _figure(5.8, 3.5)
     ax = fig.subplots()
@@ -294,7 +327,7 @@ def spread_dial(spreads, entropy_share, slope, marks: dict) -> Figure:
     return fig
 
 
-def _powers(ax: Axes, widths) -> None:
+def _powers(ax: Axes, widths: Sequence[int]) -> None:
     """Name the widths themselves on a logarithmic axis, every second one where they are many."""
     step = 1 if len(widths) <= 5 else 2
     ax.set_xticks(list(widths)[::step], [str(w) for w in list(widths)[::step]])
@@ -304,7 +337,7 @@ def _powers(ax: Axes, widths) -> None:
 # --- The causal mask ------------------------------------------------------------------------------------------------
 
 
-def leak_losses(curves: dict, floor: float) -> Figure:
+def leak_losses(curves: Mapping[str, Series], floor: float) -> Figure:
     """Training loss of a causal and of a leaking model on the same random text: ``{name: losses}``, floor in nats."""
     fig = _figure(6, 2.8)
     ax = fig.subplots()
@@ -322,7 +355,7 @@ def leak_losses(curves: dict, floor: float) -> Figure:
 TINTS = (0.12, 0.4, 0.68)  # how strong the queries' colour is in head 0, 1, 2
 
 
-def origins(panels: dict, roles: bool = False) -> Figure:
+def origins(panels: Mapping[str, tuple[Array, Array]], roles: bool = False) -> Figure:
     """Where the elements of a reshaped tensor come from: ``{title: (positions, heads)}``, arrays of (G, rows, columns).
 
     One row of G grids a title; a cell's tint is the head that the element belongs to, its number the position. With
@@ -351,13 +384,13 @@ def origins(panels: dict, roles: bool = False) -> Figure:
 
 # --- The feed-forward network ---------------------------------------------------------------------------------------
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Style] = {
     "ReLU": {"color": INK, "linestyle": "--"},
     "GELU": {"color": COLORS["ffn"][0], "linestyle": "-"},
 }
 
 
-def activations(x, curves: dict) -> Figure:
+def activations(x: Series, curves: Mapping[str, tuple[Series, Series]]) -> Figure:
     """Activation functions (left) and their slopes (right) over the same inputs: ``{name: (values, slopes)}``."""
     fig = _figure(6, 2.9)
     left, right = fig.subplots(1, 2)
@@ -370,11 +403,11 @@ def activations(x, curves: dict) -> Figure:
     return fig
 
 
-def approximation_errors(x, errors: dict) -> Figure:
+def approximation_errors(x: Series, errors: Mapping[str, Series]) -> Figure:
     """Differences of approximations from the exact function, ``{name: difference}``; the first is the one in use."""
     fig = _figure(6, 3)
     ax = fig.subplots()
-    styles = ({"color": COLORS["ffn"][0]}, {"color": INK, "linestyle": "--"})
+    styles: tuple[Style, ...] = ({"color": COLORS["ffn"][0]}, {"color": INK, "linestyle": "--"})
     for (name, difference), style in zip(errors.items(), styles, strict=False):
         ax.plot(x, difference, label=name, **style)
     ax.axhline(0, color=COLORS["baseline"][0], linestyle=":", linewidth=1)
@@ -384,7 +417,7 @@ def approximation_errors(x, errors: dict) -> Figure:
     return fig
 
 
-def parameter_shares(counts: dict) -> Figure:
+def parameter_shares(counts: Mapping[str, Mapping[str, int]]) -> Figure:
     """Parameters by part, one bar a model, in per cent: ``{model: {"attention": n, "feed-forward": n, "rest": n}}``."""
     fig = _figure(6, 0.45 * len(counts) + 1.2)
     ax = fig.subplots()
@@ -408,13 +441,13 @@ def parameter_shares(counts: dict) -> Figure:
 
 # --- The block ------------------------------------------------------------------------------------------------------
 
-NORMS = {
+NORMS: dict[str, Style] = {
     "pre-norm": {"color": COLORS["stream"][0], "linestyle": "-", "marker": "o"},
     "post-norm": {"color": INK, "linestyle": "--", "marker": "s"},
 }
 
 
-def contributions(attention, ffn, stream) -> Figure:
+def contributions(attention: Series, ffn: Series, stream: Series) -> Figure:
     """Size of what the L attention and the L feed-forward branches write, and of the stream between them (2L + 1)."""
     fig = _figure(6.5, 3.2)
     ax = fig.subplots()
@@ -426,19 +459,19 @@ def contributions(attention, ffn, stream) -> Figure:
     return fig
 
 
-def gradient_by_layer(curves: dict) -> Figure:
+def gradient_by_layer(curves: Mapping[str, Series]) -> Figure:
     """Gradient norm at each layer of models that are equally deep: ``{kind: norms}``."""
     fig = _figure(5.8, 3.0)
     ax = fig.subplots()
     for (kind, norms), dash in zip(curves.items(), ("-", "--", ":", "-."), strict=False):
         ax.plot(range(1, len(norms) + 1), norms, dash, color=INK, marker="o", markersize=4, label=kind)
     ax.set(yscale="log", xlabel="layer", ylabel="gradient norm")
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.locator_params(axis="x", integer=True)
     fig.legend(loc="outside lower center", ncols=len(curves))
     return fig
 
 
-def gradient_by_depth(profile: dict, depths, relative: dict) -> Figure:
+def gradient_by_depth(profile: Mapping[str, Series], depths: Sequence[int], relative: Mapping[str, Series]) -> Figure:
     """Left: gradient norm at each layer, ``{kind: (L,)}``. Right: at the last layer by depth, relative to the first."""
     fig = _figure(7, 3.1)
     left, right = fig.subplots(1, 2)
@@ -457,7 +490,7 @@ def gradient_by_depth(profile: dict, depths, relative: dict) -> Figure:
     return fig
 
 
-def pre_post_training(curves: dict, floor: float, ceiling: float) -> Figure:
+def pre_post_training(curves: Mapping[tuple[str, int], Series], floor: float, ceiling: float) -> Figure:
     """Training losses ``{(kind, seed): losses}`` between the source's entropy and the loss of guessing, in nats."""
     fig = _figure(6.5, 3.3)
     ax = fig.subplots()
@@ -475,7 +508,9 @@ def pre_post_training(curves: dict, floor: float, ceiling: float) -> Figure:
 # --- Training and what came of it -----------------------------------------------------------------------------------
 
 
-def training_curves(history, reference: dict | None = None, ladder: dict | None = None) -> Figure:
+def training_curves(
+    history: Losses, reference: Mapping[int, float] | None = None, ladder: Mapping[str, float] | None = None
+) -> Figure:
     """Both losses of a ``History`` over its updates, in nats; ``reference`` {step: loss} of another run beside it.
 
     ``ladder`` {name: loss} are levels to compare with.
@@ -502,7 +537,7 @@ def training_curves(history, reference: dict | None = None, ladder: dict | None 
     return fig
 
 
-def ladder(losses: dict, floor: float | None = None) -> Figure:
+def ladder(losses: Mapping[str, float], floor: float | None = None) -> Figure:
     """Losses of ever better predictors, nats a character, as bars with their numbers: ``{name: loss}``."""
     fig = _figure(6.5, 0.42 * len(losses) + 0.8)
     ax = fig.subplots()
@@ -516,7 +551,7 @@ def ladder(losses: dict, floor: float | None = None) -> Figure:
     return fig
 
 
-def loss_by_shift(shifts, losses, alone: float) -> Figure:
+def loss_by_shift(shifts: Sequence[int], losses: Series, alone: float) -> Figure:
     """The least loss, nats, with which one character predicts another, by their distance; ``alone``: without it."""
     fig = _figure(6, 3.1)
     ax = fig.subplots()
@@ -524,13 +559,13 @@ def loss_by_shift(shifts, losses, alone: float) -> Figure:
     ax.plot(shifts, losses, "-o", color=COLORS["valid"][0], markersize=4)
     for shift, loss in list(zip(shifts, losses, strict=True))[:3]:
         ax.annotate(f"{loss + 0.0:.2f}", (shift, loss), (8, -4), textcoords="offset points", fontsize=9, color=INK)
-    above = {"textcoords": "offset points", "ha": "right", "fontsize": 9, "color": INK}
+    above: Style = {"textcoords": "offset points", "ha": "right", "fontsize": 9, "color": INK}
     ax.annotate("frequencies alone", (max(shifts), alone), (0, 6), **above)
     ax.set(xlabel="shift s, characters", ylabel="loss, nats", ylim=(-0.1, 1.2 * alone))
     return fig
 
 
-def loss_by_order(on_train, on_valid) -> Figure:
+def loss_by_order(on_train: Series, on_valid: Series) -> Figure:
     """Losses, nats a character, of n-grams of order 0, 1, … on the training and on the validation text."""
     fig = _figure(6, 3.1)
     ax = fig.subplots()
@@ -542,18 +577,19 @@ def loss_by_order(on_train, on_valid) -> Figure:
     return fig
 
 
-def head_scores(scores, title: str) -> Figure:
+def head_scores(scores: ArrayLike, title: str) -> Figure:
     """One number in [0, 1] for each layer (row) and head (column), as a heat map on the scale of weights."""
     fig = _figure(4.6, 3.4)
     ax = fig.subplots()
     mesh = heat_weights(ax, scores, write=True)
-    label_cells(ax, range(1, len(scores) + 1), range(1, np.shape(scores)[1] + 1))
+    rows, columns = np.shape(scores)
+    label_cells(ax, range(1, rows + 1), range(1, columns + 1))
     ax.set(title=title, xlabel="head", ylabel="layer")
     fig.colorbar(mesh, ax=ax, label="weight", ticks=[0, 0.5, 1])
     return fig
 
 
-def head_on_text(P, text: str, title: str) -> Figure:
+def head_on_text(P: ArrayLike, text: str, title: str) -> Figure:
     """One head's weights (T, T) on a line of text, one row and column a character; the future hatched."""
     P = np.asarray(P)
     shown = [{" ": "␣", "\n": "↵"}.get(c, c) for c in text]
@@ -576,7 +612,7 @@ def head_on_text(P, text: str, title: str) -> Figure:
     return fig
 
 
-def loss_by_layer(losses) -> Figure:
+def loss_by_layer(losses: Series) -> Figure:
     """Validation loss, nats, of reading the stream off with the unembedding after 0 to L blocks (L + 1)."""
     fig = _figure(6, 3.1)
     ax = fig.subplots()
@@ -593,7 +629,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def characters(points: dict) -> Figure:
+def characters(points: Mapping[str, Mapping[str, tuple[float, float]]]) -> Figure:
     """Characters in the plane, by kind: ``{kind: {character: (x, y)}}``; each is written at its place."""
     fig = _figure(6.5, 5.2)
     ax = fig.subplots()
@@ -612,7 +648,7 @@ def characters(points: dict) -> Figure:
 # --- The whole model ------------------------------------------------------------------------------------------------
 
 
-def stream_loudness(panels: dict) -> Figure:
+def stream_loudness(panels: Mapping[str, Mapping[int, Series]]) -> Figure:
     """Root mean square of the stream over the share of the depth, ``{title: {L: levels (L + 1)}}``, on one axis."""
     fig = _figure(7, 3.2)
     axes = fig.subplots(1, len(panels), sharey=True)
@@ -633,7 +669,7 @@ def architecture() -> Figure:
     ax.set(xlim=(0, 10), ylim=(0, 11.4), aspect="equal")
     ax.set_axis_off()
 
-    def box(x, y, text, colour, width=2.9):
+    def box(x: float, y: float, text: str, colour: str, width: float = 2.9) -> None:
         ax.add_patch(
             FancyBboxPatch(
                 (x - width / 2, y - 0.33), width, 0.66, boxstyle="round,pad=0.02,rounding_size=0.12",
@@ -642,13 +678,13 @@ def architecture() -> Figure:
         )  # fmt: skip
         ax.text(x, y, text, ha="center", va="center", color=INK, fontsize=10)
 
-    def arrow(*points, colour="ink"):
+    def arrow(*points: tuple[float, float], colour: str = "ink") -> None:
         xs, ys = zip(*points, strict=True)
         ax.plot(xs[:-1], ys[:-1], color=COLORS[colour][0], linewidth=1.4)
         style = {"arrowstyle": "-|>", "color": COLORS[colour][0], "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}
         ax.annotate("", points[-1], points[-2], arrowprops=style)
 
-    def plus(y):
+    def plus(y: float) -> None:
         ax.plot(3, y, "o", color=COLORS["stream"][0], markersize=15)
         ax.text(3, y, "+", ha="center", va="center", color="#111111", fontsize=13)
 
@@ -679,7 +715,7 @@ def architecture() -> Figure:
 # --- Generation -----------------------------------------------------------------------------------------------------
 
 
-def distributions(labels, panels: dict) -> Figure:
+def distributions(labels: Sequence[str], panels: Mapping[str, Series]) -> Figure:
     """One row of logits as bars over the same characters, side by side: ``{title: probabilities}``."""
     shown = [{" ": "␣", "\n": "↵"}.get(c, c) for c in labels]
     fig = _figure(6.5, 2.5)
@@ -693,7 +729,7 @@ def distributions(labels, panels: dict) -> Figure:
     return fig
 
 
-def entropy_by_temperature(temperatures, mean, low, high, ceiling: float) -> Figure:
+def entropy_by_temperature(temperatures: Series, mean: Series, low: Series, high: Series, ceiling: float) -> Figure:
     """Entropy, nats, of the next token by temperature: mean and band over contexts, and its ceiling ln V."""
     fig = _figure(6, 3.2)
     ax = fig.subplots()
@@ -708,7 +744,13 @@ def entropy_by_temperature(temperatures, mean, low, high, ceiling: float) -> Fig
     return fig
 
 
-def degeneration(temperatures, repetition, surprise, real_repetition: float, real_surprise: float) -> Figure:
+def degeneration(
+    temperatures: Series,
+    repetition: Sequence[tuple[float, float]],
+    surprise: Sequence[tuple[float, float]],
+    real_repetition: float,
+    real_surprise: float,
+) -> Figure:
     """Samples by temperature: repeated strings (share) and surprise (nats), as (mean, error) each; real text dotted."""
     fig = _figure(6.5, 3.0)
     left, right = fig.subplots(1, 2)
@@ -716,7 +758,7 @@ def degeneration(temperatures, repetition, surprise, real_repetition: float, rea
         mean, error = np.transpose(values)
         ax.errorbar(temperatures, mean, error, fmt="-o", color=COLORS["stream"][0], markersize=4, capsize=2)
         ax.axhline(real, color=COLORS["baseline"][0], linestyle=":")
-        above = {"textcoords": "offset points", "ha": "right", "fontsize": 9, "color": INK}
+        above: Style = {"textcoords": "offset points", "ha": "right", "fontsize": 9, "color": INK}
         ax.annotate("real text", (max(temperatures), real), (0, 4), **above)
         ax.set(xlabel="temperature τ", ylim=(0, None))
     left.set_ylabel("share of strings repeated")
@@ -724,7 +766,7 @@ def degeneration(temperatures, repetition, surprise, real_repetition: float, rea
     return fig
 
 
-def cache_time(lengths, without, cached) -> Figure:
+def cache_time(lengths: Sequence[int], without: Series, cached: Series) -> Figure:
     """Milliseconds for one more token by the length of the context, read afresh and with a KV cache."""
     fig = _figure(6, 3.1)
     ax = fig.subplots()
@@ -739,13 +781,13 @@ def cache_time(lengths, without, cached) -> Figure:
 
 # --- Faster and leaner ----------------------------------------------------------------------------------------------
 
-PATHS = {
+PATHS: dict[str, Style] = {
     "four lines": {"color": INK, "linestyle": "--", "marker": "s"},
     "fused": {"color": COLORS["attention"][0], "linestyle": "-", "marker": "o"},
 }
 
 
-def attention_cost(lengths, seconds: dict, nbytes: dict) -> Figure:
+def attention_cost(lengths: Series, seconds: Mapping[str, Series], nbytes: Mapping[str, Series]) -> Figure:
     """Seconds (left) and peak bytes (right) by length of the text, logarithmic: ``{path: values}``, paths as in PATHS.
 
     Thin dotted lines through the first point show the powers 1 and 2.
@@ -767,7 +809,7 @@ def attention_cost(lengths, seconds: dict, nbytes: dict) -> Figure:
     return fig
 
 
-def roofline(devices: dict, marks: dict) -> Figure:
+def roofline(devices: Mapping[str, tuple[float, float]], marks: Mapping[str, float]) -> Figure:
     """Attainable FLOP/s by intensity: ``{name: (peak, bandwidth)}``, and named intensities in FLOPs a byte."""
     fig = _figure(6, 3.4)
     ax = fig.subplots()
@@ -789,7 +831,7 @@ def roofline(devices: dict, marks: dict) -> Figure:
 # --- Debugging ------------------------------------------------------------------------------------------------------
 
 
-def loss_gaps(rows: dict, guessing: float) -> Figure:
+def loss_gaps(rows: Mapping[str, tuple[Series, Series]], guessing: float) -> Figure:
     """Distances from the floor in nats, a row a model: ``{name: (all at once, honestly)}``, one mark a seed."""
     fig = _figure(6.2, 0.33 * len(rows) + 1.3)
     ax = fig.subplots()
@@ -808,7 +850,7 @@ def loss_gaps(rows: dict, guessing: float) -> Figure:
     return fig
 
 
-def failed_tests(table: dict) -> Figure:
+def failed_tests(table: Mapping[str, Mapping[str, bool]]) -> Figure:
     """Which test (column) fails which model (row): ``{model: {test: passed}}``; a cross on a square is a failure."""
     tests = list(next(iter(table.values())))
     fig = _figure(6.2, 0.3 * len(table) + 1.6)
@@ -833,7 +875,9 @@ def failed_tests(table: dict) -> Figure:
     return fig
 
 
-def patient_curves(steps, train, valid, floor: float | None) -> Figure:
+def patient_curves(
+    steps: Sequence[int], train: Sequence[float | None], valid: Sequence[float | None], floor: float | None
+) -> Figure:
     """Both losses of one of the clinic's patients over its updates, nats; ``floor`` is the source's entropy."""
     fig = _figure(5.8, 3.0)
     ax = fig.subplots()
@@ -846,7 +890,7 @@ def patient_curves(steps, train, valid, floor: float | None) -> Figure:
     return fig
 
 
-def gradient_norms(runs: dict, clip: float) -> Figure:
+def gradient_norms(runs: Mapping[str, Series], clip: float) -> Figure:
     """The gradient norm at each step before clipping, a panel a run, on one logarithmic axis: ``{name: norms}``."""
     fig = _figure(6.2, 2.3 * -(-len(runs) // 2))
     axes = fig.subplots(-(-len(runs) // 2), 2, sharex=True, sharey=True, squeeze=False)
