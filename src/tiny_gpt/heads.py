@@ -18,13 +18,15 @@ class Head(nn.Module):
     Source: Vaswani et al. 2017, section 3.2.1.
     """
 
+    tril: Tensor  # (block_size, block_size), ones where a position may look
+
     def __init__(self, n_embd: int, head_size: int, block_size: int, dropout: float = 0.2):
         super().__init__()
         self.key = nn.Linear(n_embd, head_size, bias=False)
         self.query = nn.Linear(n_embd, head_size, bias=False)
         self.value = nn.Linear(n_embd, head_size, bias=False)
         # A buffer, not a parameter: it moves with the module and is saved with it, but no gradient changes it.
-        self.register_buffer("tril", torch.tril(torch.ones(block_size, block_size)))  # (block_size, block_size)
+        self.register_buffer("tril", torch.tril(torch.ones(block_size, block_size)))
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:

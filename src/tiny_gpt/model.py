@@ -9,9 +9,10 @@ D = C / H head width, V vocabulary, L layers (``n_layer``). S is T plus the posi
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +35,7 @@ class GPTConfig:
     dropout: float = 0.0  # the probability that an activation is zeroed in training
     bias: bool = True  # biases in every LayerNorm and in every Linear but the unembedding
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("vocab_size", "block_size", "n_layer", "n_head", "n_embd"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
@@ -67,14 +68,16 @@ def causal_attention(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> t
 class KVCache:
     """One block's keys and values of the positions already read, so that they are not computed again."""
 
+    keys: Tensor  # (B, H, block_size, D), made when the first keys show their size
+    values: Tensor  # (B, H, block_size, D)
+
     def __init__(self, block_size: int):
         self.block_size = block_size
         self.length = 0  # how many positions are stored
-        self.keys = self.values = None  # (B, H, block_size, D), made when the first keys show their size
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Store the keys and values (B, H, T, D) of T new positions; return those of all S positions so far."""
-        if self.keys is None:
+        if self.length == 0:
             B, H, _, D = k.shape
             self.keys, self.values = k.new_empty(2, B, H, self.block_size, D)  # each (B, H, block_size, D)
         start, self.length = self.length, self.length + k.size(-2)
@@ -100,7 +103,9 @@ class CausalSelfAttention(nn.Module):
         self.out_proj = nn.Linear(config.n_embd, config.n_embd, bias=config.bias)
         self.out_drop = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor, cache: KVCache | None = None, need_weights: bool = False):
+    def forward(
+        self, x: Tensor, cache: KVCache | None = None, need_weights: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Attend; with ``need_weights`` return (output, weights (B, H, T, S)) instead of the output alone."""
         B, T, C = x.shape
         D = C // self.n_head
@@ -113,7 +118,6 @@ class CausalSelfAttention(nn.Module):
         S = k.size(-2)
 
         dropout = self.dropout if self.training else 0.0  # neither path below knows about eval mode by itself
-        weights = None
         if need_weights or not self.fused or 1 < T < S:
             out, weights = causal_attention(q, k, v, dropout)  # (B, H, T, D)
         else:
@@ -159,6 +163,8 @@ class Block(nn.Module):
 
 class TinyGPT(nn.Module):
     """A decoder-only transformer: token ids (B, T) in, logits (B, T, V) for the next token at each position out."""
+
+    blocks: Any  # a ModuleList of Blocks: for PyTorch's own types they would be just any Modules
 
     def __init__(self, config: GPTConfig):
         super().__init__()
@@ -239,7 +245,15 @@ class TinyGPT(nn.Module):
 
     # --- Writing text -------------------------------------------------------------------------------------------
 
-    def generate(self, idx: Tensor, max_new_tokens: int, temperature=1.0, top_k=None, *, generator=None) -> Tensor:
+    def generate(
+        self,
+        idx: Tensor,
+        max_new_tokens: int,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
         """Continue ids (B, T) by sampling: (B, T + max_new_tokens), the prompt unchanged at the front.
 
         ``temperature`` divides the logits (0: always the most probable token); ``top_k`` keeps only the k most
@@ -250,7 +264,13 @@ class TinyGPT(nn.Module):
 
     @torch.no_grad()
     def stream(
-        self, idx: Tensor, max_new_tokens: int, temperature=1.0, top_k=None, *, generator=None
+        self,
+        idx: Tensor,
+        max_new_tokens: int,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        *,
+        generator: torch.Generator | None = None,
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Like ``generate``, a token at a time: yields (token (B, 1), its distribution (B, V)).
 
@@ -287,7 +307,9 @@ class TinyGPT(nn.Module):
         n = sum(p.numel() for p in self.parameters())
         return n - self.wpe.weight.numel() if non_embedding else n
 
-    def configure_optimizers(self, weight_decay, learning_rate, betas, device_type) -> torch.optim.AdamW:
+    def configure_optimizers(
+        self, weight_decay: float, learning_rate: float, betas: tuple[float, float], device_type: str
+    ) -> torch.optim.AdamW:
         """AdamW that decays matrices (2 dimensions and more) and leaves biases and LayerNorms alone."""
         params = [p for p in self.parameters() if p.requires_grad]  # parameters() lists the tied matrix once
         groups = [
@@ -314,7 +336,7 @@ class TinyGPT(nn.Module):
         self.wpe.weight = nn.Parameter(self.wpe.weight[:block_size].detach().clone())  # (block_size, C)
         self.wpe.num_embeddings = block_size
 
-    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """As in torch, and also for weights saved through torch.compile (``_orig_mod.``) or DDP (``module.``)."""
         wrappers = ("_orig_mod.", "module.")
         plain = {}
@@ -327,7 +349,7 @@ class TinyGPT(nn.Module):
         return result
 
     @classmethod
-    def from_pretrained(cls, name: str, override_args: dict | None = None) -> "TinyGPT":
+    def from_pretrained(cls, name: str, override_args: dict[str, float] | None = None) -> "TinyGPT":
         """GPT-2's published weights ('gpt2', 'gpt2-medium', 'gpt2-large', 'gpt2-xl'), or a local folder.
 
         A folder holds ``config.json`` and ``model.safetensors`` in Hugging Face's layout. Only ``dropout`` may be
@@ -414,7 +436,7 @@ GPT2_NAMES = (
 )  # fmt: skip
 
 
-def config_from_gpt2(hf: dict, **overrides) -> GPTConfig:
+def config_from_gpt2(hf: dict[str, Any], **overrides: Any) -> GPTConfig:
     """The GPTConfig that says what a Hugging Face GPT-2 ``config.json`` says; ValueError if TinyGPT cannot be that."""
     needed = ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd")
     if missing := [key for key in needed if key not in hf]:

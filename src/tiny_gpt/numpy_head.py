@@ -4,9 +4,10 @@ Shapes: T positions, D head width; ``...`` stands for any leading axes. It needs
 """
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 
-def softmax(z, axis: int = -1):
+def softmax(z: ArrayLike, axis: int = -1) -> NDArray[np.float64]:
     """Positive weights that sum to one along ``axis``, in the proportion exp(z). Same shape as ``z``.
 
     The largest score is subtracted first: that changes nothing, since only differences count, and exp cannot overflow.
@@ -17,10 +18,11 @@ def softmax(z, axis: int = -1):
         raise ValueError(f"softmax needs at least one score along axis {axis}, got an array of shape {z.shape}")
     with np.errstate(invalid="ignore"):  # -inf - (-inf) in a slice without any finite score
         e = np.exp(z - z.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
+    weights: NDArray[np.float64] = e / e.sum(axis=axis, keepdims=True)
+    return weights
 
 
-def entropy(p, axis: int = -1):
+def entropy(p: ArrayLike, axis: int = -1) -> NDArray[np.float64] | np.float64:
     """Shannon entropy in bits of the distributions along ``axis``: 0 for a certain choice, log2(n) for n equal ones.
 
     0·log 0 counts as its limit, 0. Raises ValueError if a slice is not a distribution.
@@ -30,10 +32,11 @@ def entropy(p, axis: int = -1):
     if (p < 0).any() or not np.allclose(sums, 1.0, atol=1e-6):
         raise ValueError(f"entropy needs probabilities that sum to 1 along axis {axis}, got sums {np.unique(sums)[:5]}")
     logs = np.log2(p, where=p > 0, out=np.zeros_like(p))
-    return -(p * logs).sum(axis=axis) + 0.0  # + 0.0: no negative zero
+    bits: NDArray[np.float64] | np.float64 = -(p * logs).sum(axis=axis) + 0.0  # + 0.0: no negative zero
+    return bits
 
 
-def causal_head(q, k, v):
+def causal_head(q: ArrayLike, k: ArrayLike, v: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """One causal attention head on queries and keys (..., T, D) and values (..., T, Dv), no learned projections.
 
     Returns the output (..., T, Dv) and the weights (..., T, T), in which row t is zero beyond column t.

@@ -28,7 +28,9 @@ TOO_LONG = """\
             raise ValueError(f"{name} has T={ids.size(1)} positions, more than block_size={longest}: crop it")
 """
 MODEL_INIT = "        self.wte = nn.Embedding(config.vocab_size, config.n_embd)\n"
-LOAD = "    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):\n"
+LOAD = (
+    "    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:\n"
+)
 
 LOSSES = (
     Bug(

@@ -10,12 +10,17 @@ import json
 import warnings
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import numpy as np
 import traitlets
+from numpy.typing import NDArray
 
 from ..palette import COLORS, P_MAP, S_MAP
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
 
@@ -60,11 +65,11 @@ class Explorer(anywidget.AnyWidget):
     _still = traitlets.Unicode().tag(sync=True)  # what the static site shows until the widget starts, or without it
     _room = (400, 600)
 
-    def __init__(self, **traits):
+    def __init__(self, **traits: Any):
         super().__init__(**traits)
         self._still = self._draw_still()
 
-    def picture(self):
+    def picture(self) -> "Figure | None":
         """The widget's present state as a matplotlib figure, or None if there is nothing to draw."""
         raise NotImplementedError
 
@@ -98,16 +103,17 @@ class Explorer(anywidget.AnyWidget):
 # generators do not exist there, so the widgets' numbers come from one that is a few lines in either language.
 
 
-def uniforms(seed: int, count: int) -> np.ndarray:
+def uniforms(seed: int, count: int) -> NDArray[np.float64]:
     """``count`` numbers in (0, 1] that depend on ``seed`` alone: mulberry32, as base.mjs computes it."""
     with np.errstate(over="ignore"):  # 32-bit arithmetic is meant to wrap
         state = np.uint32(seed % 2**32) + np.arange(1, count + 1, dtype=np.uint32) * np.uint32(0x6D2B79F5)
         t = (state ^ (state >> np.uint32(15))) * (state | np.uint32(1))
         t = (t + (t ^ (t >> np.uint32(7))) * (t | np.uint32(61))) ^ t
-        return ((t ^ (t >> np.uint32(14))).astype(np.float64) + 1) / 2.0**32
+        numbers: NDArray[np.float64] = ((t ^ (t >> np.uint32(14))).astype(np.float64) + 1) / 2.0**32
+    return numbers
 
 
-def normals(seed: int, count: int) -> np.ndarray:
+def normals(seed: int, count: int) -> NDArray[np.float64]:
     """``count`` standard normal numbers from ``seed``, by the method of Box and Muller (1958)."""
     u = uniforms(seed, count + count % 2).reshape(-1, 2)  # (pairs, 2)
     radius, angle = np.sqrt(-2 * np.log(u[:, 0])), 2 * np.pi * u[:, 1]

@@ -1,8 +1,10 @@
 """Clinic: blind diagnosis of models that were really trained, most with one bug."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import traitlets
+from matplotlib.figure import Figure
 
 from .. import clinic, plots
 from ..bugs import CATALOGUE
@@ -40,7 +42,7 @@ class Clinic(Explorer):
     charts = traitlets.Dict().tag(sync=True)
     key = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, patients: Sequence[dict] | None = None, key: str = "", **traits):
+    def __init__(self, patients: Sequence[clinic.Record] | None = None, key: str = "", **traits: Any):
         patients = clinic.load() if patients is None else list(patients)
         if not patients:
             raise ValueError("at least one patient is needed: clinic.load() has some")
@@ -53,10 +55,11 @@ class Clinic(Explorer):
         super().__init__(patients=patients, diagnoses=known, tests=tests, key=key, **traits)
 
     @traitlets.validate("current")
-    def _check_current(self, proposal):
-        if proposal["value"] >= len(self.patients):
+    def _check_current(self, proposal: traitlets.Bunch) -> int:
+        number: int = proposal["value"]
+        if number >= len(self.patients):
             raise traitlets.TraitError(f"there are {len(self.patients)} patients, 0 to {len(self.patients) - 1}")
-        return proposal["value"]
+        return number
 
     def points(self, number: int) -> int:
         """What patient ``number`` has brought so far."""
@@ -66,7 +69,7 @@ class Clinic(Explorer):
         cost = sum(TESTS[name][1] for name in chart["ordered"]) + WRONG * (len(chart["named"]) - 1)
         return max(0, START - cost)
 
-    def picture(self):
+    def picture(self) -> Figure:
         patient = self.patients[self.current]
         return plots.patient_curves(patient["step"], patient["train"], patient["valid"], patient["floor"])
 

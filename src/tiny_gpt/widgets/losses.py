@@ -1,8 +1,10 @@
 """LossCurve: a training run, live while ``train`` runs and afterwards as it was, with the model's samples."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import traitlets
+from matplotlib.figure import Figure
 
 from .. import plots
 from ..train import History
@@ -25,7 +27,7 @@ class LossCurve(Explorer):
     valid_loss = traitlets.List(traitlets.Float()).tag(sync=True)
     lr = traitlets.List(traitlets.Float()).tag(sync=True)
     rate = traitlets.List(traitlets.Float()).tag(sync=True)
-    samples = traitlets.List().tag(sync=True)
+    samples: "traitlets.List[list[Any]]" = traitlets.List().tag(sync=True)
     reference = traitlets.Dict().tag(sync=True)
     ladder = traitlets.Dict().tag(sync=True)
     last_step = traitlets.Int(0).tag(sync=True)
@@ -65,7 +67,7 @@ class LossCurve(Explorer):
         self._history = history
         self._still = self._draw_still()
 
-    def picture(self):
+    def picture(self) -> Figure:
         reference = next(iter(self.reference.values()), None)
         history = getattr(self, "_history", History())
         return plots.training_curves(history, dict(reference) if reference else None, self.ladder)

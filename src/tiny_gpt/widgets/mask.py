@@ -2,6 +2,8 @@
 
 import numpy as np
 import traitlets
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from .. import plots
 from ..numpy_head import softmax
@@ -28,20 +30,21 @@ class MaskExplorer(Explorer):
     seed = traitlets.Int(3, min=0, max=2**31 - 1).tag(sync=True)
 
     @traitlets.validate("text")
-    def _cut(self, proposal):
-        return proposal["value"][:LONGEST]
+    def _cut(self, proposal: traitlets.Bunch) -> str:
+        text: str = proposal["value"]
+        return text[:LONGEST]
 
-    def scores(self, changed: int = -1) -> np.ndarray:
+    def scores(self, changed: int = -1) -> NDArray[np.float64]:
         """S = Q Kᵀ/√D (T, T), with the character at position ``changed`` replaced."""
         return self._head(changed)[0]
 
-    def allowed(self) -> np.ndarray:
+    def allowed(self) -> NDArray[np.bool_]:
         """Which keys (columns) the mask lets each query (row) see: (T, T), True or False."""
         T = len(self.text)
         reach = {"sees-next": 1, "excludes-self": -1, "missing": T}.get(self.mask, 0)
         return np.tri(T, k=reach, dtype=bool)
 
-    def weights(self, changed: int = -1) -> np.ndarray:
+    def weights(self, changed: int = -1) -> NDArray[np.float64]:
         """P (T, T): a row without a key to attend to is NaN."""
         if not self.text:
             return np.zeros((0, 0))
@@ -51,15 +54,16 @@ class MaskExplorer(Explorer):
         with np.errstate(invalid="ignore"):  # -inf - -inf, in a row without a key
             return softmax(np.where(allowed, S, -np.inf))
 
-    def outputs(self, changed: int = -1) -> np.ndarray:
+    def outputs(self, changed: int = -1) -> NDArray[np.float64]:
         """P V (T, 8)."""
         return self.weights(changed) @ self._head(changed)[1]
 
-    def moved(self) -> np.ndarray:
+    def moved(self) -> NDArray[np.float64]:
         """How far each position's output moves when the character at ``changed`` is replaced: (T,), Euclidean."""
-        return np.linalg.norm(self.outputs(self.changed) - self.outputs(), axis=-1)
+        distances: NDArray[np.float64] = np.linalg.norm(self.outputs(self.changed) - self.outputs(), axis=-1)
+        return distances
 
-    def _head(self, changed: int) -> tuple[np.ndarray, np.ndarray]:
+    def _head(self, changed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         codes = [ord(c) + (t == changed) for t, c in enumerate(self.text)]
         tokens = [normals(self.seed + 7919 * code, D) for code in codes]
         positions = [normals(self.seed + 104729 * (t + 1), D) for t in range(len(codes))]
@@ -68,7 +72,7 @@ class MaskExplorer(Explorer):
         q, k, v = (x @ W[i] for i in range(3))  # (T, D) each
         return q @ k.T / np.sqrt(D), v
 
-    def picture(self):
+    def picture(self) -> Figure | None:
         if not self.text:
             return None
         hidden = np.where(self.allowed(), 0, -np.inf)

@@ -5,10 +5,12 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import torch
 import traitlets
+from matplotlib.figure import Figure
 
 from .. import plots, weights
 from ..data import CharTokenizer
@@ -17,6 +19,8 @@ from .base import Explorer, front_end, style, uniforms
 from .engine import engine_client
 
 ALTERNATIVES = 7  # how many of the likeliest characters are told at each place
+Choice = list[Any]  # [character, probability], as JSON has pairs
+
 LONGEST = 2000  # characters of a prompt, and of what is written
 PART = 2**19  # bytes of a model in one script of the site
 
@@ -54,10 +58,10 @@ class Playground(Explorer):
     sent = traitlets.Unicode().tag(sync=True)  # the name of the one that `weights` are of
     weights = traitlets.Bytes().tag(sync=True)  # a safetensors file
 
-    def __init__(self, model: TinyGPT | None = None, tokenizer: CharTokenizer | None = None, **traits):
+    def __init__(self, model: TinyGPT | None = None, tokenizer: CharTokenizer | None = None, **traits: Any):
         if (model is None) != (tokenizer is None):
             raise ValueError("a model and its tokenizer belong together: give both, or neither for the carried ones")
-        if model is None:
+        if model is None or tokenizer is None:
             self._model, self._tokenizer, _ = weights.from_bytes(weights.for_page(weights.carried()[0]))
             models = [carried(name) for name in weights.carried()]
         else:
@@ -71,22 +75,23 @@ class Playground(Explorer):
         self._still = self._draw_still()
 
     @traitlets.validate("prompt")
-    def _check_prompt(self, proposal):
-        if not 1 <= len(proposal["value"]) <= LONGEST:
-            raise traitlets.TraitError(f"a prompt has 1 to {LONGEST} characters, got {len(proposal['value'])}")
-        return proposal["value"]
+    def _check_prompt(self, proposal: traitlets.Bunch) -> str:
+        prompt: str = proposal["value"]
+        if not 1 <= len(prompt) <= LONGEST:
+            raise traitlets.TraitError(f"a prompt has 1 to {LONGEST} characters, got {len(prompt)}")
+        return prompt
 
     @traitlets.observe("text")
-    def _forget_record(self, change):
+    def _forget_record(self, change: traitlets.Bunch) -> None:
         if len(self.record) != len(self.text):  # written by somebody else: nobody knows what it was chosen from
             self.record = []
 
     @traitlets.observe("asked")
-    def _answer(self, change):
+    def _answer(self, change: traitlets.Bunch) -> None:
         if self.asked in [model["name"] for model in self.models]:
             self.refresh(self.asked)
 
-    def refresh(self, name: str | None = None):
+    def refresh(self, name: str | None = None) -> None:
         """Send the page the weights of model ``name``, or of the first, as they are now."""
         name = name or self.models[0]["name"]
         live = name == "live"
@@ -94,7 +99,7 @@ class Playground(Explorer):
         with self.hold_sync():
             self.weights, self.sent = data, name
 
-    def write(self):
+    def write(self) -> None:
         """Continue ``prompt`` in Python with the first model; sets ``text`` and ``record``."""
         steps = list(self._steps())
         with self.hold_sync():
@@ -102,7 +107,7 @@ class Playground(Explorer):
             self.text = "".join(character for character, _, _ in steps)
 
     @torch.no_grad()
-    def _steps(self) -> Iterator[tuple[str, float, list]]:
+    def _steps(self) -> Iterator[tuple[str, float, list[Choice]]]:
         """Each new character, its probability, and the likeliest with theirs, as engine.mjs draws them."""
         model, vocab, training = self._model, self._tokenizer.vocab, self._model.training
         idx = self._tokenizer.encode(self.prompt)[None].to(model.wte.weight.device)  # (1, T)
@@ -117,7 +122,7 @@ class Playground(Explorer):
             yield vocab[token], round(float(p[token]), 6), [[vocab[i], round(float(p[i]), 6)] for i in best if p[i] > 0]
             idx = torch.cat([idx, idx.new_tensor([[token]])], dim=1)
 
-    def picture(self):
+    def picture(self) -> Figure | None:
         place = self.at - len(self.prompt)
         if not 0 <= place < len(self.record):
             return None
@@ -128,7 +133,7 @@ class Playground(Explorer):
         return f"After “{self.prompt}”, at temperature {self.temperature:g}, the model wrote: “{self.text}”"
 
 
-def carried(name: str) -> dict:
+def carried(name: str) -> dict[str, Any]:
     """What the page knows of a carried model before it has its weights."""
     data = weights.for_page(name)
     about = weights.about(data)

@@ -139,7 +139,7 @@ def order(
     return _question("order", prompt, explanation, lines=lines, start=start, reasons=causes)
 
 
-def _question(kind: str, prompt: str, explanation: str, **rest) -> Question:
+def _question(kind: str, prompt: str, explanation: str, **rest: object) -> Question:
     prompt, explanation = _text(prompt, "the prompt"), _text(explanation, "the explanation")
     name = hashlib.sha256(f"{kind}\0{prompt}".encode()).hexdigest()[:10]  # what is kept belongs to this very question
     return {"kind": kind, "id": name, "prompt": prompt, "explanation": explanation, **rest}
@@ -167,12 +167,12 @@ class Quiz(anywidget.AnyWidget):
     answers = traitlets.Dict().tag(sync=True)
     _still = traitlets.Unicode().tag(sync=True)  # what the static site shows until the widget starts, or without it
 
-    def __init__(self, questions: Sequence[Question], key: str = "", **traits):
+    def __init__(self, questions: Sequence[Question], key: str = "", **traits: Any):
         super().__init__(questions=list(questions), key=key, **traits)
 
     @traitlets.validate("questions")
-    def _check_questions(self, proposal):
-        questions = proposal["value"]
+    def _check_questions(self, proposal: traitlets.Bunch) -> list[Question]:
+        questions: list[Question] = proposal["value"]
         if not questions:
             raise ValueError("a quiz needs at least one question: numeric(), choice(), choices() or order()")
         for question in questions:
@@ -185,7 +185,7 @@ class Quiz(anywidget.AnyWidget):
         return questions
 
     @traitlets.observe("questions")
-    def _draw_still(self, change):
+    def _draw_still(self, change: traitlets.Bunch) -> None:
         self._still = still(change["new"])
 
     @property

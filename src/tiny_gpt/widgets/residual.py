@@ -1,9 +1,12 @@
 """ResidualStream: how loud each branch writes, and how much gradient comes back to each layer."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import traitlets
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from .. import plots
 from .base import Explorer, front_end, style
@@ -26,7 +29,7 @@ class ResidualStream(Explorer):
     kind = traitlets.Unicode().tag(sync=True)
     depth = traitlets.Int(1).tag(sync=True)
 
-    def __init__(self, profiles: Mapping[str, Mapping[int, Mapping[str, Sequence[float]]]], **traits):
+    def __init__(self, profiles: Mapping[str, Mapping[int, Mapping[str, Sequence[float]]]], **traits: Any):
         if not profiles:
             raise ValueError("at least one kind of model is needed")
         clean = {}
@@ -45,14 +48,17 @@ class ResidualStream(Explorer):
         super().__init__(**{"profiles": clean, "kind": first, "depth": max(map(int, clean[first]))} | traits)
 
     @traitlets.validate("kind", "depth")
-    def _check_known(self, proposal):
-        name, value = proposal["trait"].name, proposal["value"]
-        known = list(self.profiles) if name == "kind" else sorted(map(int, next(iter(self.profiles.values()))))
+    def _check_known(self, proposal: traitlets.Bunch) -> str | int:
+        name: str = proposal["trait"].name
+        value: str | int = proposal["value"]
+        known: list[str] | list[int] = (
+            list(self.profiles) if name == "kind" else sorted(map(int, next(iter(self.profiles.values()))))
+        )
         if value not in known:
             raise traitlets.TraitError(f"{name} must be one of {known}, got {value!r}")
         return value
 
-    def profile(self, kind: str | None = None) -> dict[str, np.ndarray]:
+    def profile(self, kind: str | None = None) -> dict[str, NDArray[np.float64]]:
         """The four curves (depth,) of ``kind``, or of the present one, at the present depth."""
         return {name: np.array(v) for name, v in self.profiles[kind or self.kind][str(self.depth)].items()}
 
@@ -61,7 +67,7 @@ class ResidualStream(Explorer):
         gradient = self.profile(kind)["gradient"]
         return float(gradient[0] / gradient[-1])
 
-    def picture(self):
+    def picture(self) -> Figure:
         curves = {kind: self.profile(kind)["gradient"] for kind in self.profiles}
         return plots.gradient_by_layer(curves)
 

@@ -1,12 +1,16 @@
 """SamplingExplorer: a model's distribution over the next token under temperature and top-k, and draws from it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 import traitlets
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from .. import plots
+from ..data import CharTokenizer
 from ..model import TinyGPT, next_token_probs
 from ..numpy_head import entropy
 from .base import Explorer, front_end, style, uniforms
@@ -33,7 +37,7 @@ class SamplingExplorer(Explorer):
     draws = traitlets.Int(0, min=0, max=MOST_DRAWS).tag(sync=True)
     seed = traitlets.Int(0, min=0, max=2**31 - 1).tag(sync=True)
 
-    def __init__(self, contexts: Sequence[dict], vocab: Sequence[str], **traits):
+    def __init__(self, contexts: Sequence[dict[str, Any]], vocab: Sequence[str], **traits: Any):
         if not contexts:
             raise ValueError("at least one context is needed, with its text and its logits")
         for each in contexts:
@@ -46,7 +50,7 @@ class SamplingExplorer(Explorer):
         super().__init__(contexts=list(contexts), vocab=list(vocab), **traits)
 
     @classmethod
-    def of(cls, model: TinyGPT, tokenizer, texts: Sequence[str], **traits) -> "SamplingExplorer":
+    def of(cls, model: TinyGPT, tokenizer: CharTokenizer, texts: Sequence[str], **traits: Any) -> "SamplingExplorer":
         """Ask ``model`` for the logits after each of ``texts``; ``tokenizer`` has ``encode`` and ``vocab``."""
         contexts = []
         for text in texts:
@@ -57,14 +61,15 @@ class SamplingExplorer(Explorer):
         return cls(contexts, tokenizer.vocab, **traits)
 
     @traitlets.validate("context", "top_k")
-    def _check_range(self, proposal):
-        name, value = proposal["trait"].name, proposal["value"]
+    def _check_range(self, proposal: traitlets.Bunch) -> int:
+        name: str = proposal["trait"].name
+        value: int = proposal["value"]
         most = len(self.contexts) - 1 if name == "context" else len(self.vocab)
         if value > most:
             raise traitlets.TraitError(f"{name} must be at most {most}, got {value}")
         return value
 
-    def probabilities(self) -> np.ndarray:
+    def probabilities(self) -> NDArray[np.float64]:
         """The distribution (V,) that the next token is drawn from."""
         logits = torch.tensor([self.contexts[self.context]["logits"]])  # (1, V)
         return next_token_probs(logits, self.temperature, self.top_k)[0].double().numpy()
@@ -73,13 +78,13 @@ class SamplingExplorer(Explorer):
         """Its entropy in bits; 2 to that power is the effective number of choices."""
         return float(entropy(self.probabilities()))
 
-    def counts(self) -> np.ndarray:
+    def counts(self) -> NDArray[np.intp]:
         """How often each token (V,) came in the ``draws`` that were made."""
         limits = np.cumsum(self.probabilities())
         drawn = np.searchsorted(limits, uniforms(self.seed, self.draws) * limits[-1])
         return np.bincount(drawn, minlength=len(self.vocab))
 
-    def picture(self):
+    def picture(self) -> Figure:
         p = self.probabilities()
         best = np.argsort(-p, kind="stable")[:24]
         return plots.distributions([self.vocab[i] for i in best], {f"τ = {self.temperature:g}": p[best]})

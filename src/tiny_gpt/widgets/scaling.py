@@ -1,16 +1,18 @@
 """ScalingExplorer: what one query's weights become as the head widens, raw and scaled."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import traitlets
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from .. import plots
 from ..numpy_head import entropy, softmax
 from .base import Explorer, front_end, normals, style
 
 WIDEST, MOST_KEYS = 1024, 64
-SCALES = {
+SCALES: dict[str, Callable[[int], float]] = {
     "none": lambda d: 1.0,
     "root": lambda d: d**-0.5,
     "width": lambda d: 1 / d,
@@ -35,12 +37,12 @@ class ScalingExplorer(Explorer):
     scaling = traitlets.Enum(list(SCALES), "root").tag(sync=True)
     seed = traitlets.Int(11, min=0, max=2**31 - 1).tag(sync=True)
 
-    def scores(self) -> np.ndarray:
+    def scores(self) -> NDArray[np.float64]:
         """The raw scores (n_keys,): the query's dot products with the keys."""
         drawn = normals(self.seed, (1 + MOST_KEYS) * WIDEST).reshape(1 + MOST_KEYS, WIDEST)
         return drawn[1 : 1 + self.n_keys, : self.d_k] @ drawn[0, : self.d_k]
 
-    def probabilities(self, scaling: str | None = None) -> np.ndarray:
+    def probabilities(self, scaling: str | None = None) -> NDArray[np.float64]:
         """The weights (n_keys,) under ``scaling``, or under the trait."""
         return softmax(SCALES[scaling or self.scaling](self.d_k) * self.scores())
 
@@ -53,7 +55,7 @@ class ScalingExplorer(Explorer):
         p = self.probabilities(scaling)
         return float(np.linalg.norm(np.diag(p) - np.outer(p, p)))
 
-    def picture(self):
+    def picture(self) -> Figure:
         shown: Sequence[str] = ["none", self.scaling]
         return plots.softmax_bars({f"{NAMES[s]}: {self.bits(s):.2f} bits": self.probabilities(s) for s in shown})
 

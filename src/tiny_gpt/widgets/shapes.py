@@ -2,6 +2,8 @@
 
 import numpy as np
 import traitlets
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from .. import plots
 from .base import Explorer, front_end, style
@@ -29,13 +31,14 @@ class ShapeWalk(Explorer):
     step = traitlets.Int(0, min=0, max=STEPS - 1).tag(sync=True)
 
     @traitlets.validate("C", "H")
-    def _check_heads(self, proposal):
+    def _check_heads(self, proposal: traitlets.Bunch) -> int:
         C, H = ({"C": self.C, "H": self.H} | {proposal["trait"].name: proposal["value"]}).values()
         if C % H:
             raise traitlets.TraitError(f"C must be a multiple of H, got {C} channels for {H} heads")
-        return proposal["value"]
+        value: int = proposal["value"]
+        return value
 
-    def elements(self, step: int | None = None) -> np.ndarray:
+    def elements(self, step: int | None = None) -> NDArray[np.intp]:
         """The tensor at ``step``, or at the present one. An element is the number of where it was in qkv (B, T, 3C).
 
         x has the numbers that its queries will have. Scores (B, H, T, T) have no place in qkv: theirs is that of the
@@ -60,12 +63,12 @@ class ShapeWalk(Explorer):
         merged = back.reshape(B, T, C)
         return [qkv[:, :, :C], qkv, q, split, heads, scores, heads, back, merged][step]
 
-    def origins(self, step: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def origins(self, step: int | None = None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The position and the head that each of ``elements`` was made for."""
         numbers = self.elements(step)
         return numbers // (3 * self.C) % self.T, numbers % self.C // (self.C // self.H)
 
-    def picture(self):
+    def picture(self) -> Figure:
         positions, owners = (a.reshape(-1, *a.shape[-2:]) for a in self.origins())
         return plots.origins({"": (positions, owners)})
 
