@@ -5,13 +5,14 @@ process of its own and returns a Report.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from .causes import CAUSES, explain
 from .exercise import ExerciseReport, exercise
 from .parts import block, causal_head, configure_optimizers, drop_in, feed_forward, generate, head, multi_head
 from .report import Finding, Report
 from .sandbox import SECONDS, apart
-from .subject import Subject
+from .subject import Sizes, Subject
 from .whole import check_whole
 
 PARTS = (causal_head, head, multi_head, feed_forward, block, generate, configure_optimizers, drop_in)
@@ -19,7 +20,7 @@ __all__ = ["CAUSES", "PARTS", "ExerciseReport", "Finding", "Report", "check", "e
 __all__ += [part.__name__ for part in PARTS]
 
 
-def check(Model: type, Config: Callable | None = None, *, seconds: float = SECONDS) -> Report:
+def check(Model: type, Config: Callable[..., Any] | None = None, *, seconds: float = SECONDS) -> Report:
     """Judge a whole GPT: ``Model(config)`` with forward(idx, targets=None) and generate(...).
 
     ``Config`` takes the seven fields as keywords; if not given, the GPTConfig beside the model is used. Raises
@@ -32,7 +33,9 @@ def check(Model: type, Config: Callable | None = None, *, seconds: float = SECON
     return apart(getattr(Model, "__name__", "model"), lambda: check_whole(Subject(Model, Config)), seconds)
 
 
-def _check_here(Model: type, Config: Callable | None = None, seed: int = 0, sizes: dict | None = None) -> Report:
+def _check_here(
+    Model: type, Config: Callable[..., Any] | None = None, seed: int = 0, sizes: Sizes | None = None
+) -> Report:
     """The same in this process, for tests of the checker itself: no protection, no time limit."""
     return check_whole(Subject(Model, Config, seed, sizes))
 

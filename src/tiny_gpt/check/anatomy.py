@@ -6,7 +6,7 @@ c·(what a branch gave) ..., and the coefficients name the wiring: (1, 0, 1) is 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from . import closed
 from .attention import Attention, Judged, judge_attention, operands
-from .subject import padded
+from .subject import Sizes, padded
 from .trace import Event, Trace
 
 CLOSE = 2e-3  # relative: room for float32 inside the reader's code and for the eps of a norm
@@ -71,7 +71,7 @@ def same(a: Tensor, b: Tensor, tolerance: float = CLOSE) -> bool:
 # --- What was read ----------------------------------------------------------------------------------------------
 
 
-def _standard(u: Tensor, dims) -> Tensor:
+def _standard(u: Tensor, dims: int | tuple[int, ...]) -> Tensor:
     centred = u - u.mean(dims, keepdim=True)
     return centred / centred.square().mean(dims, keepdim=True).sqrt().clamp(min=1e-12)
 
@@ -113,7 +113,7 @@ def affine_in(X: Tensor, z: Tensor) -> tuple[Tensor, bool] | None:
     return gain, bool((X - gain * z).abs().max() > 5 * CLOSE * X.abs().max())
 
 
-def candidates(trace: Trace, C: int, numbers) -> list[Tensor]:
+def candidates(trace: Trace, C: int, numbers: Iterable[int]) -> list[Tensor]:
     """The recorded tensors (B, T, C) among these origins, in the order in which they were computed."""
     B, T, found = trace.B, trace.T, []
     for number in sorted(numbers):
@@ -137,7 +137,9 @@ def combination(u: Tensor, atoms: dict[str, Tensor]) -> dict[str, float] | None:
         good = good & atom.isfinite()
     if good.sum() < 8 * len(atoms) + 8:
         return None
-    kept, basis, columns = [], [], []
+    kept: list[str] = []
+    basis: list[Tensor] = []
+    columns: list[Tensor] = []
     for name, atom in atoms.items():
         column = atom[good].double()
         rest = column
@@ -219,10 +221,10 @@ def layers_of(trace: Trace) -> list[Layer]:
         used |= set(projections) | {e.number for e in outs} | numbers
     for out in trace.events:  # attention that has no products to be seen, but two ends
         if out.kind == "linear" and out.number not in used and out.sources:
-            projections = closed.projections_of(trace, out)
-            if projections and not used & {e.number for e in projections}:
-                layers.append(Layer(Attention([], projections, out)))
-                used |= {out.number, *(e.number for e in projections)}
+            before = closed.projections_of(trace, out)
+            if before and not used & {e.number for e in before}:
+                layers.append(Layer(Attention([], before, out)))
+                used |= {out.number, *(e.number for e in before)}
     layers.sort(key=lambda layer: min((e.number for e in layer.attention.projections), default=0))
     for event in trace.events:
         before = [trace.events[n] for n in event.sources] if event.kind == "linear" else []
@@ -247,7 +249,8 @@ def _only_moved(trace: Trace, event: Event, mixes: list[Event]) -> bool:
     return all(any(o.event is mix for mix in mixes) for o in trace.origins_of(event.x_index))
 
 
-def _makers(trace: Trace, mix: Event) -> frozenset:
+def _makers(trace: Trace, mix: Event) -> frozenset[int]:
+    assert mix.scores is not None  # a pair without scores mixes nothing
     values = mix.right_from if mix.weights_on_left else mix.left_from
     every = values | mix.scores.left_from | mix.scores.right_from
     return frozenset(n for n in every if trace.events[n].kind == "linear")
@@ -291,14 +294,14 @@ class Walk:
     """Follows the stream from reading to reading."""
 
     trace: Trace
-    sizes: dict
+    sizes: Sizes
     idx: Tensor  # (B, T)
     weights: list[Tensor]
     anatomy: Anatomy
     gains: dict[str, Tensor] = field(default_factory=dict)
     table: dict[str, Tensor] = field(default_factory=dict)
     rms: list[tuple[str, bool]] = field(default_factory=list)
-    sums: list[tuple] = field(default_factory=list)  # readings without a norm, sums with a normalised copy
+    sums: list[tuple[str, ...]] = field(default_factory=list)  # readings without a norm, sums with a normalised copy
     no_table: bool = False  # nothing is added for the position
     relu: bool = False  # lesson one's activation is welcome
 
@@ -422,7 +425,7 @@ class Walk:
         kind = reading.kind
         if kind in ("none", "affine"):
             self.sums.append(("raw", where, who))
-        elif kind == "layer":
+        elif kind == "layer" and reading.gain is not None:
             self.gains[f"{who} {where}"] = reading.gain
         elif kind == "rms":
             self.rms.append((f"{who} {where}", reading.shifted))
@@ -574,7 +577,7 @@ class Walk:
             self.found("residual-differs", said)
         return False
 
-    def _not_a_sum(self, u: Tensor, atoms, where: str, who: str) -> bool | None:
+    def _not_a_sum(self, u: Tensor, atoms: dict[str, Tensor], where: str, who: str) -> bool | None:
         core = {n: a for n, a in atoms.items() if not n.endswith(" of ffn")}
         inner = explain(self.trace, u, set(range(len(self.trace.origins))), core)
         if inner.kind not in ("none", "unknown", "affine") and combination(inner.u, core) is not None:
@@ -591,7 +594,9 @@ class Walk:
     def wired(self, reading: Reading, atoms: dict[str, Tensor], parallel: bool, number: int) -> bool:
         """How a block's output is made of what it read and what its branches gave. False if that stays unknown."""
         where = f"in block {number}"
-        basis = {name: atoms[name] for name in ("middle", "attention", "read2", "ffn") if name in atoms}
+        basis: dict[str, Tensor] = {
+            name: atoms[name] for name in ("middle", "attention", "read2", "ffn") if name in atoms
+        }
         made = combination(reading.u, basis)
         for more in ("pos", "read", "stream"):
             if made is None and more in atoms:
@@ -713,7 +718,7 @@ def _sum(made: dict[str, float]) -> str:
     return " + ".join(parts) or "nothing"
 
 
-def dissect(trace: Trace, logits: Tensor, idx: Tensor, sizes: dict, weights: list[Tensor], listed: int) -> Anatomy:
+def dissect(trace: Trace, logits: Tensor, idx: Tensor, sizes: Sizes, weights: list[Tensor], listed: int) -> Anatomy:
     """Follow the whole model. ``listed``: how many of ``weights`` the model lists; the others are strays."""
     anatomy = Anatomy()
     V = sizes["vocab_size"]
@@ -731,11 +736,11 @@ def dissect(trace: Trace, logits: Tensor, idx: Tensor, sizes: dict, weights: lis
         return anatomy
     walk.walk()
     if anatomy.head is not None:
-        judge_head(trace, anatomy, logits, weights)
+        judge_head(trace, anatomy.head, anatomy.judged, logits)
     return anatomy
 
 
-def judge_stack(trace: Trace, anatomy: Anatomy, sizes: dict, listed: int) -> None:
+def judge_stack(trace: Trace, anatomy: Anatomy, sizes: Sizes, listed: int) -> None:
     """Are there as many blocks as asked, each with weights of its own, which the optimiser will see?"""
     L, layers = sizes["n_layer"], anatomy.layers
     uses, weights = [], set()
@@ -754,20 +759,20 @@ def judge_stack(trace: Trace, anatomy: Anatomy, sizes: dict, listed: int) -> Non
         anatomy.judged.add("blocks-shared", f"the {len(layers)} blocks use the same matrices")
 
 
-def judge_head(trace: Trace, anatomy: Anatomy, logits: Tensor, weights: list[Tensor]) -> None:
-    head = anatomy.head
+def judge_head(trace: Trace, head: Event, judged: Judged, logits: Tensor) -> None:
+    """Does the unembedding add a vector, and are the logits what it gave?"""
     out = trace.output(head).double()
     V = logits.size(-1)
     if head.bias:
-        anatomy.judged.add("head-bias", "a vector of the vocabulary's size is added to the logits")
+        judged.add("head-bias", "a vector of the vocabulary's size is added to the logits")
     if out.shape[:2] != logits.shape[:2] or out.size(-1) < V:
         return
     out, logits = out[..., :V], logits.double()
     if same(logits, out):
         return
     if same(logits, out.softmax(-1)):
-        anatomy.judged.add("logits-are-probabilities", "what is returned sums to one over the vocabulary")
+        judged.add("logits-are-probabilities", "what is returned sums to one over the vocabulary")
     elif same(logits, out.log_softmax(-1)):
-        anatomy.judged.notes.append("the logits are log-probabilities: the same distribution, one softmax more")
+        judged.notes.append("the logits are log-probabilities: the same distribution, one softmax more")
     elif (made := combination(logits, {"logits": out})) is not None:
-        anatomy.judged.add("logits-scaled", f"the logits are the unembedding's output times {made['logits']:.4g}")
+        judged.add("logits-scaled", f"the logits are the unembedding's output times {made['logits']:.4g}")

@@ -52,6 +52,7 @@ class Heads:
 
 def operands(mix: Event) -> Heads:
     scores = mix.scores
+    assert scores is not None  # a pair without scores mixes nothing
     if mix.weights_on_left:
         P, v_index = mix.left, mix.right_index
     else:
@@ -103,7 +104,7 @@ EVIDENCE = {
 }  # fmt: skip
 
 
-def _judge_closed(trace: Trace, layer: Attention, H, C, judged: Judged, where: str) -> None:
+def _judge_closed(trace: Trace, layer: Attention, H: int | None, C: int | None, judged: Judged, where: str) -> None:
     """Judge by what goes in and what comes out."""
     ids = None
     if layer.out is not None and layer.projections and H is not None and C is not None:
@@ -123,7 +124,8 @@ def _rows_fit(rows: Tensor, T: int) -> Tensor:
 
 def _judge_split(trace: Trace, every: list[Heads], judged: Judged, where: str) -> bool | None:
     """True if each operand is columns of a linear map, row by row; False if mixed; None if it cannot be told."""
-    T, known = trace.T, True
+    T = trace.T
+    known: bool | None = True
     for heads in every:
         for name, index in (("query", heads.q_index), ("key", heads.k_index), ("value", heads.v_index)):
             rows, columns = trace.rows(index), trace.columns(index)
@@ -151,9 +153,9 @@ def _some(values: Tensor) -> str:
     return " and ".join(map(str, numbers)) if len(numbers) < 3 else f"{numbers[0]} to {numbers[-1]}"
 
 
-def _judge_heads(trace: Trace, every: list[Heads], H, C, judged: Judged, where: str) -> None:
+def _judge_heads(trace: Trace, every: list[Heads], H: int | None, C: int | None, judged: Judged, where: str) -> None:
     """How many heads there are, and whether each has weights of its own."""
-    found = {}  # (columns of q, k, v) of each head, on text 0
+    found: dict[tuple[int, int], tuple[frozenset[int], ...]] = {}  # columns of q, k, v of each head, on text 0
     for heads in every:
         texts = trace.rows(heads.v_index)[:, 0, 0] // trace.T
         text_of_scores = trace.rows(heads.q_index)[:, 0, 0] // trace.T
@@ -169,7 +171,7 @@ def _judge_heads(trace: Trace, every: list[Heads], H, C, judged: Judged, where: 
             )
             found[id(heads), number] = tuple(frozenset(c) for c in columns)
     q, k, v = ([head[i] for head in found.values()] for i in range(3))
-    if H is not None and len(q) != H:
+    if H is not None and C is not None and len(q) != H:
         widths = sorted({len(columns) for columns in v})
         judged.add(
             "heads-ignored",
@@ -212,7 +214,9 @@ def _slope(P: Tensor, S: Tensor, use: Tensor, dim: int) -> tuple[float, float]:
     return c, float((log - c * score).abs().max() / (1 + log.abs().max()))
 
 
-def judge_weights(trace: Trace, heads: Heads, H, C, plain: bool, judged: Judged, where: str) -> None:
+def judge_weights(
+    trace: Trace, heads: Heads, H: int | None, C: int | None, plain: bool, judged: Judged, where: str
+) -> None:
     P = heads.P.double()
     T, D = trace.T, heads.q.size(-1)
     factor = heads.factors[0] * heads.factors[1]
@@ -269,7 +273,7 @@ def judge_weights(trace: Trace, heads: Heads, H, C, plain: bool, judged: Judged,
         _judge_scale(c, D, H, C, judged, where)
 
 
-def _judge_scale(c: float, D: int, H, C, judged: Judged, where: str) -> None:
+def _judge_scale(c: float, D: int, H: int | None, C: int | None, judged: Judged, where: str) -> None:
     def near(value: float) -> bool:
         return abs(c / value - 1) < 1e-3
 
@@ -312,7 +316,17 @@ def _axis(trace: Trace, heads: Heads, P: Tensor, lower: Tensor) -> str | None:
     return None
 
 
-def _judge_mask(trace, P, S, c, open_, lower, finite, judged: Judged, where: str) -> None:
+def _judge_mask(
+    trace: Trace,
+    P: Tensor,
+    S: Tensor,
+    c: float,
+    open_: Tensor,
+    lower: Tensor,
+    finite: Tensor,
+    judged: Judged,
+    where: str,
+) -> None:
     T = trace.T
     inner = torch.arange(T) >= 1
     ahead = open_ & ~lower
@@ -381,7 +395,9 @@ def _judge_fill(trace: Trace, lower: Tensor, judged: Judged, where: str) -> None
                 return
 
 
-def _judge_unexplained(P, S, use, lower, plain: bool, judged: Judged, where: str) -> None:
+def _judge_unexplained(
+    P: Tensor, S: Tensor, use: Tensor, lower: Tensor, plain: bool, judged: Judged, where: str
+) -> None:
     """P is no softmax of the scores along the keys: look for the other things that people compute."""
     T = P.size(-1)
     whole = torch.where(lower, P, 0.0)

@@ -1,28 +1,35 @@
 """What a caller relies on: gradients, dropout, the config's limits, devices, precisions, checkpoints, the optimiser."""
 
 import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from .anatomy import layers_of, same
 from .attention import Attention, operands
 from .subject import B, T, crash, outputs, said
-from .trace import Trace, recorded
+from .trace import Draw, Trace, recorded
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+    from .whole import Probes
 
 # --- Gradients --------------------------------------------------------------------------------------------------
 
 
-def gradients(probes) -> None:
+def gradients(probes: "Probes") -> None:
     """One backward pass: does it run, does every weight learn, do the rows of tokens that were not read?"""
     subject = probes.subject
     model = subject.loud(6, embedding=0.4).train()
     frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
     if frozen:
         probes.found("parameters-missing", f"{frozen[0]} does not learn: requires_grad is False")
-    _tables_in_buffers(probes, model)
+    _tables_in_buffers(probes)
     V = subject.sizes["vocab_size"]
     ids = subject.ids % (V // 2)  # the other half of the vocabulary is never read
     loss = model(ids, ids.roll(1, 0))[1]
@@ -47,10 +54,10 @@ def gradients(probes) -> None:
         probes.found(
             "gradient-missing", f"{len(idle)} of {len(named)} parameters get no gradient: {', '.join(idle[:4])}"
         )
-    _tied(probes, model, named)
+    _tied(probes, named)
 
 
-def _tables_in_buffers(probes, model) -> None:
+def _tables_in_buffers(probes: "Probes") -> None:
     """A table of random numbers that is no parameter never learns. (A fixed function of the position may be one.)"""
     N, C = (probes.subject.sizes[name] for name in ("block_size", "n_embd"))
     one, other = (dict(probes.subject.build(salt).named_buffers()) for salt in (3, 4))
@@ -59,10 +66,10 @@ def _tables_in_buffers(probes, model) -> None:
             probes.found("parameters-missing", f"{name}, a table of random numbers for {N} positions, is no parameter")
 
 
-def _tied(probes, model, named) -> None:
+def _tied(probes: "Probes", named: list[tuple[str, nn.Parameter]]) -> None:
     """The head's weights are the embedding's, by identity, or there are two."""
-    anatomy, trace = probes.anatomy, getattr(probes, "trace", None)
-    if anatomy is None or anatomy.head is None:
+    anatomy, trace = probes.anatomy, probes.trace
+    if anatomy is None or trace is None or anatomy.head is None:
         return
     used = set(trace.weight_of(anatomy.head))
     table = anatomy.roles.get("token embedding", set())
@@ -83,14 +90,14 @@ def _tied(probes, model, named) -> None:
         probes.found("untied", f"{extra}; rows of tokens that were not read ({V - V // 2} of {V}) get no gradient")
 
 
-def _fields(config) -> dict:
+def _fields(config: object) -> dict[str, Any]:
     return {name: getattr(config, name) for name in dir(config) if not name.startswith("_")}
 
 
 # --- Dropout ----------------------------------------------------------------------------------------------------
 
 
-def dropout(probes) -> None:
+def dropout(probes: "Probes") -> None:
     """Silent in eval, at work in training, and in its places."""
     subject = probes.subject
     model = subject.loud(7, dropout=0.5)
@@ -119,7 +126,7 @@ def dropout(probes) -> None:
         probes.found("dropout-missing", f"with dropout=0.5 a share of {wrong[0]:.2f} is set to zero in one place")
 
 
-def _places(probes, trace: Trace, draws) -> None:
+def _places(probes: "Probes", trace: Trace, draws: Sequence[Draw]) -> None:
     if probes.anatomy is None or not probes.anatomy.complete:
         return
     linear = {e.number: e for e in trace.events}
@@ -179,14 +186,14 @@ def _inside(attention: Attention) -> set[int]:
         return {e.number for e in attention.projections}
     inside = {mix.number for mix in attention.mixes}
     if any(operands(mix).P.shape[-2:] != (T, T) for mix in attention.mixes):  # in tiles
-        inside |= {mix.scores.number for mix in attention.mixes}
+        inside |= {mix.scores.number for mix in attention.mixes if mix.scores is not None}
     return inside
 
 
 # --- Limits -----------------------------------------------------------------------------------------------------
 
 
-def limits(probes) -> None:
+def limits(probes: "Probes") -> None:
     """Sizes that cannot work must be refused; bias must be followed."""
     subject = probes.subject
     C, H, N = (subject.sizes[name] for name in ("n_embd", "n_head", "block_size"))
@@ -200,7 +207,7 @@ def limits(probes) -> None:
     _bias(probes)
 
 
-def _runs(attempt) -> bool:
+def _runs(attempt: Callable[[], object]) -> bool:
     try:
         with torch.no_grad():
             attempt()
@@ -209,7 +216,7 @@ def _runs(attempt) -> bool:
     return True
 
 
-def _bias(probes) -> None:
+def _bias(probes: "Probes") -> None:
     """Count: how many numbers does bias=True add, and how many should it?"""
     subject = probes.subject
     L, C = subject.sizes["n_layer"], subject.sizes["n_embd"]
@@ -239,7 +246,7 @@ def _bias(probes) -> None:
         probes.found("bias-ignored", f"bias=True adds {more} numbers; {want}")
 
 
-def _usual(probes) -> bool:
+def _usual(probes: "Probes") -> bool:
     """Has the model the parts that the count of biases supposes, each once?"""
     other = ("blocks-", "norm-", "final-", "head", "qkv-", "out-", "ffn-", "branch", "parameters-missing")
     designs = any("another design" in note for note in probes.report.notes)
@@ -253,11 +260,17 @@ def _usual(probes) -> bool:
 class _Mixed(TorchDispatchMode):
     """Finds the first operation that has one foot on the CPU and one on the meta device."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own, which has no annotations
         self.found = ""
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self,
+        func: "OpOverload[..., Any]",
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         name = func.overloadpacket.__name__
         tensors = [a for a in tree_leaves((args, kwargs or {})) if isinstance(a, Tensor)]
         meta = any(t.is_meta for t in tensors)
@@ -269,7 +282,7 @@ class _Mixed(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def device_and_dtype(probes) -> None:
+def device_and_dtype(probes: "Probes") -> None:
     """All on another device ('meta' needs no hardware); then in bfloat16 and float16."""
     subject = probes.subject
     watch = _Mixed()
@@ -303,7 +316,7 @@ def device_and_dtype(probes) -> None:
 # --- Checkpoints ------------------------------------------------------------------------------------------------
 
 
-def state_dict(probes) -> None:
+def state_dict(probes: "Probes") -> None:
     """Save a model, load it into another one: the same logits."""
     subject = probes.subject
     one, other = subject.loud(8), subject.build(9).eval()
@@ -323,13 +336,13 @@ def state_dict(probes) -> None:
 # --- The optimiser ----------------------------------------------------------------------------------------------
 
 
-def optimizer(probes) -> None:
+def optimizer(probes: "Probes") -> None:
     """The groups of configure_optimizers(weight_decay, learning_rate, betas, device_type)."""
     model = probes.subject.build(2)
     judge_optimizer(probes, model, model.configure_optimizers(0.1, 1e-3, (0.9, 0.95), "cpu"))
 
 
-def judge_optimizer(probes, model, made) -> None:
+def judge_optimizer(probes: "Probes", model: nn.Module, made: object) -> None:
     """Decay on matrices and only there, each parameter once, AdamW with what was asked for."""
     if not isinstance(made, torch.optim.Optimizer):
         probes.found("optimizer-wrong", f"configure_optimizers returns a {type(made).__name__}, not an optimiser")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -32,7 +33,9 @@ class ExerciseReport:
         return len(self.held) + len(self.failed)
 
 
-def exercise(yours: Callable, properties: Mapping[str, Callable[[Callable], object]]) -> ExerciseReport:
+def exercise(
+    yours: Callable[..., Any], properties: Mapping[str, Callable[[Callable[..., Any]], object]]
+) -> ExerciseReport:
     """Judge a function or class that the reader writes by the properties it must have.
 
     ``properties`` maps a sentence ("rows sum to one") to a test of ``yours``, which returns True or False. An
@@ -58,16 +61,16 @@ def exercise(yours: Callable, properties: Mapping[str, Callable[[Callable], obje
 class _Watch:
     """Calls the reader's function and notes whether all it ever gave was nothing: then it is not written."""
 
-    def __init__(self, yours: Callable):
+    def __init__(self, yours: Callable[..., Any]):
         self.yours, self.calls, self.nothing = yours, 0, 0
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         result = self.yours(*args, **kwargs)
         self.calls += 1
         self.nothing += result is None or result is Ellipsis
         return result
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self.yours, name)
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from torch import nn
 
@@ -59,13 +60,14 @@ def _load(path: Path) -> ModuleType:
     name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"readers_{abs(hash(path))}"
     loader = SourceFileLoader(name, str(path))  # named, so that the file may be called anything
     spec = importlib.util.spec_from_loader(name, loader)
+    assert spec is not None  # for this kind of loader there is one
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    loader.exec_module(module)
     return module
 
 
-def _named(module: ModuleType, name: str, path: Path):
+def _named(module: ModuleType, name: str, path: Path) -> Any:
     if not hasattr(module, name):
         classes = [n for n, thing in vars(module).items() if inspect.isclass(thing)]
         raise ValueError(f"{path} has no {name}; its classes are {', '.join(classes) or 'none'}")
@@ -83,11 +85,14 @@ def _model_in(module: ModuleType, path: Path) -> type:
     return whole[0]
 
 
-def _config_in(module: ModuleType) -> Callable | None:
+def _config_in(module: ModuleType) -> Callable[..., Any] | None:
     for name in ("GPTConfig", "TinyGPTConfig", "Config"):
         if hasattr(module, name):
-            return getattr(module, name)
+            named: Callable[..., Any] = getattr(module, name)
+            return named
     for thing in vars(module).values():
-        if dataclasses.is_dataclass(thing) and any(f.name == "vocab_size" for f in dataclasses.fields(thing)):
+        if not (inspect.isclass(thing) and dataclasses.is_dataclass(thing)):
+            continue
+        if any(f.name == "vocab_size" for f in dataclasses.fields(thing)):
             return thing
     return None

@@ -2,11 +2,16 @@
 
 import inspect
 import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .subject import crash, outputs, said
+from .subject import Written, crash, outputs, said
+
+if TYPE_CHECKING:
+    from .whole import Probes
 
 DRAWS = 1200
 ALPHA = 1e-7  # a right model is accused once in ten million; the draws are the same each time
@@ -46,13 +51,15 @@ def chi_square_p(counts: Tensor, p: Tensor) -> float:
     return float(torch.special.gammaincc(df, torch.tensor(statistic / 2, dtype=torch.float64)))
 
 
-def probe(probes) -> None:
+def probe(probes: "Probes") -> None:
     """All of generate, from the loudest property to the finest."""
     Generation(probes).run()
 
 
 class Generation:
-    def __init__(self, probes):
+    state: Tensor  # torch's random state after the last call
+
+    def __init__(self, probes: "Probes"):
         self.probes, self.subject = probes, probes.subject
         self.V, self.N = (self.subject.sizes[name] for name in ("vocab_size", "block_size"))
         self.later = ""
@@ -71,7 +78,7 @@ class Generation:
         if self.later and not any(f.id.startswith("generate-") for f in self.probes.report.findings):
             self.probes.found("generate-cache", f"the first new token is right, a later one is not: {self.later}")
 
-    def _moderate(self) -> nn.Module:
+    def _moderate(self) -> Written:
         """A model whose distributions are neither level nor sure, whatever stands before its head."""
         embedding, ids = 0.35, self.subject.tokens(3, 8, 16)
         for _ in range(4):
@@ -84,18 +91,18 @@ class Generation:
 
     # --- What comes back ------------------------------------------------------------------------------------
 
-    def call(self, model: nn.Module, prompt: Tensor, n: int, seed: int = 1, **options) -> Tensor:
+    def call(self, model: Written, prompt: Tensor, n: int, seed: int = 1, **options: Any) -> Tensor:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(1000 * self.subject.seed + seed)
-            out = model.generate(prompt.clone(), n, **options)
+            out: Tensor = model.generate(prompt.clone(), n, **options)
             self.state = torch.get_rng_state()
             return out
 
-    def _contract(self, model, prompt) -> Tensor | None:
+    def _contract(self, model: Written, prompt: Tensor) -> Tensor | None:
         kept = prompt.clone()
         saved = 0
 
-        def pack(tensor):
+        def pack(tensor: Tensor) -> Tensor:
             nonlocal saved
             saved += 1
             return tensor
@@ -137,7 +144,7 @@ class Generation:
             return None
         return out
 
-    def _mode(self, prompt) -> None:
+    def _mode(self, prompt: Tensor) -> None:
         for training in (True, False):
             model = self.subject.loud(11).train(training)
             before = [m.training for m in model.modules()]
@@ -150,11 +157,11 @@ class Generation:
 
     # --- Which token, when there is only one to choose --------------------------------------------------------
 
-    def _peaked(self) -> nn.Module:
+    def _peaked(self) -> Written:
         """A model so sure that drawing from it is choosing."""
         return self.subject.loud(12, embedding=20.0, factor=4.5)
 
-    def _step(self, model, text: Tensor) -> tuple[Tensor, float]:
+    def _step(self, model: Written, text: Tensor) -> tuple[Tensor, float]:
         last = outputs(model, text)[:, -1, : self.V]
         top = last.double().topk(2, dim=-1).values
         return last.argmax(-1), float((top[:, 0] - top[:, 1]).min())
@@ -183,7 +190,7 @@ class Generation:
         if wrong:
             self._explain(model, out, sure, *wrong[0])
 
-    def _explain(self, model, out: Tensor, sure: list, t: int, want: Tensor) -> None:
+    def _explain(self, model: Written, out: Tensor, sure: Sequence[tuple[int, Tensor]], t: int, want: Tensor) -> None:
         """Which other rule gives every token that was drawn?"""
         window = out[:, max(0, t - self.N) : t]
         alone = torch.stack([self._step(model, row[None])[0][0] for row in window])
@@ -199,7 +206,7 @@ class Generation:
         elif t > 7:
             self.later = seen  # unless the tests of the distribution, which draw one token, find more
 
-    def _rules(self, model):
+    def _rules(self, model: Written) -> Iterator[tuple[str, str, Callable[[Tensor], Tensor]]]:
         """(id, in words, function from the text so far to the next tokens)."""
         N, V = self.N, self.V
 
@@ -223,7 +230,7 @@ class Generation:
 
     # --- Which distribution -----------------------------------------------------------------------------------
 
-    def _frequencies(self, model, prompt: Tensor, **options) -> Tensor:
+    def _frequencies(self, model: Written, prompt: Tensor, **options: Any) -> Tensor:
         """How often each token follows, for each prompt: (P, V)."""
         many = prompt.repeat_interleave(DRAWS, 0)  # (P * DRAWS, T)
         out = self.call(model, many, 1, **options)[:, -1]
@@ -232,7 +239,7 @@ class Generation:
             counts[n] = torch.bincount(out[n * DRAWS : (n + 1) * DRAWS], minlength=self.V)[: self.V]
         return counts
 
-    def _draws(self, model) -> None:
+    def _draws(self, model: Written) -> None:
         prompt = self.subject.tokens(2, 6, 15)
         logits = outputs(model, prompt)[:, -1, : self.V].double()  # (2, V)
         if not logits.isfinite().all():
@@ -260,7 +267,15 @@ class Generation:
             self._name(model, prompt, logits, counts, temperature, p)
             return
 
-    def _name(self, model, prompt, logits, counts, temperature, p) -> None:
+    def _name(
+        self,
+        model: Written,
+        prompt: Tensor,
+        logits: Tensor,
+        counts: Tensor,
+        temperature: float,
+        p: Sequence[float],
+    ) -> None:
         def fits(distribution: Tensor) -> bool:
             return all(chi_square_p(c, q) > ALPHA for c, q in zip(counts, distribution, strict=True))
 
@@ -315,7 +330,7 @@ class Generation:
             what = "; each token comes equally often" if uniform else ""
             self.probes.found("generate-not-random", said_ + what)
 
-    def _knobs(self, model, prompt) -> None:
+    def _knobs(self, model: Written, prompt: Tensor) -> None:
         """top_k and temperature at their ends."""
         logits = outputs(model, prompt[:2])[:, -1, : self.V].double()
         if not logits.isfinite().all():
@@ -345,7 +360,7 @@ class Generation:
                     f"with temperature=0 only {right} of {len(want)} tokens are the most probable",
                 )
 
-    def _top_k(self, model, prompt, logits) -> None:
+    def _top_k(self, model: Written, prompt: Tensor, logits: Tensor) -> None:
         if self.probes.has("generate-not-random", "generate-batch", "generate-wrong-position"):
             return
         order = logits.argsort(-1, descending=True)

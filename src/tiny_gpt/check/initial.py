@@ -1,10 +1,16 @@
 """How a new model's weights are drawn: 0.02 for matrices and embeddings, 0 for biases, 1 for gains."""
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from .subject import Written
+
+if TYPE_CHECKING:
+    from .whole import Probes
 
 STD = 0.02
 WIDE = {"vocab_size": 211, "block_size": 48, "n_head": 4, "n_embd": 64}
@@ -12,15 +18,17 @@ ROOM = 0.1  # of 4000 draws the standard deviation is known to about 1 per cent
 CUT = 0.85  # a normal distribution cut off at two standard deviations has 0.88 of the whole one's
 
 
-def probe(probes) -> None:
+def probe(probes: "Probes") -> None:
     """Judge each weight of a new, wider model by its standard deviation."""
     subject = probes.subject
     model = subject.build(3, **WIDE)
     writers, tables, matrices = _roles(probes)
     smallest = STD / math.sqrt(2 * subject.sizes["n_layer"])
-    default, wrong, biases = [], [], []
-    for number, (name, p) in enumerate(model.named_parameters()):
-        p = p.detach().double()
+    default: list[tuple[str, float]] = []  # names of matrices with their standard deviations
+    wrong: list[tuple[str, float]] = []
+    biases: list[tuple[str, Tensor]] = []
+    for number, (name, parameter) in enumerate(model.named_parameters()):
+        p = parameter.detach().double()
         is_constant = _constant(p, 0.0) or _constant(p, 1.0)
         if p.dim() < 2 or max(p.shape) == p.numel() or (number not in matrices and is_constant):
             if not _constant(p, 0.0) and not _constant(p, 1.0):
@@ -55,15 +63,21 @@ def probe(probes) -> None:
         _first_loss(probes, model)
 
 
-def _roles(probes) -> tuple[set[int], set[int], set[int]]:
+def _roles(probes: "Probes") -> tuple[set[int], set[int], set[int]]:
     """Numbers of the weights that write to the stream, of the position table, and of all matrices, where known."""
-    writers, anatomy = set(), probes.anatomy
-    if anatomy is not None and anatomy.complete and not probes.has("blocks-skipped", "blocks-shared"):
+    writers: set[int] = set()
+    anatomy, trace = probes.anatomy, probes.trace
+    if (
+        anatomy is not None
+        and trace is not None
+        and anatomy.complete
+        and not probes.has("blocks-skipped", "blocks-shared")
+    ):
         for layer in anatomy.layers:
             events = [layer.attention.out, *(pair[1] for pair in layer.ffn)]
-            writers |= {n for e in events if e is not None for n in probes.trace.weight_of(e)}
+            writers |= {n for e in events if e is not None for n in trace.weight_of(e)}
         positions = anatomy.roles.get("position embedding", set())
-        used = {n for e in probes.trace.events if e.kind == "linear" for n in probes.trace.weight_of(e)}
+        used = {n for e in trace.events if e.kind == "linear" for n in trace.weight_of(e)}
         return writers, positions, used | positions | anatomy.roles.get("token embedding", set())
     return writers, set(), set()
 
@@ -87,7 +101,7 @@ def _is_default(p: Tensor, std: float) -> bool:
     return uniform and any(abs(std / value - 1) < ROOM / 2 for value in known)
 
 
-def _first_loss(probes, model) -> None:
+def _first_loss(probes: "Probes", model: Written) -> None:
     """ln V + C·0.02²/2 nats, and not ln V to the last digit."""
     subject, V = probes.subject, WIDE["vocab_size"]
     generator = subject.generator(11)

@@ -119,7 +119,7 @@ def _limit() -> None:
         resource.setrlimit(limit, (value, value))
 
 
-def _end(process: subprocess.Popen) -> None:
+def _end(process: subprocess.Popen[str]) -> None:
     if os.name == "posix":
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -8,6 +8,7 @@ import inspect
 import io
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,18 +19,22 @@ from .attention import Heads, Judged, judge_attention, judge_weights
 from .report import Finding, Report
 from .sandbox import SECONDS, apart
 from .settings import Settings
-from .subject import SIZES, B, Stop, Subject, T, TookTooLong, crash, said
+from .subject import SIZES, B, Stop, Subject, T, TookTooLong, Written, crash, said
 from .trace import Trace, recorded
 from .whole import Probes, sort_out
 
-C, H, N = SIZES["n_embd"], SIZES["n_head"], SIZES["block_size"]
+C: int = SIZES["n_embd"]
+H: int = SIZES["n_head"]
+N: int = SIZES["block_size"]
 D = C // H
+
+Yours = Callable[..., Any]  # a class or a function that a reader wrote
 
 
 # --- What a reader calls ----------------------------------------------------------------------------------------
 
 
-def causal_head(yours: Callable, *, seconds: float = SECONDS) -> Report:
+def causal_head(yours: Yours, *, seconds: float = SECONDS) -> Report:
     """Judge ``causal_head(q, k, v) -> (output, weights)`` on NumPy arrays (T, D)."""
     return _apart("causal_head", yours, _causal_head, seconds)
 
@@ -54,10 +59,10 @@ def block(Block: type, *, seconds: float = SECONDS) -> Report:
     return _apart("Block", Block, _block, seconds)
 
 
-def generate(Model: type, Config: Callable | None = None, *, seconds: float = SECONDS) -> Report:
+def generate(Model: type, Config: Callable[..., Any] | None = None, *, seconds: float = SECONDS) -> Report:
     """Judge ``generate`` of a model whose forward is written."""
 
-    def work(Model, report):
+    def work(Model: type, report: Report) -> None:
         if not generation.written(Model):
             raise NotImplementedError
         probes = Probes(Subject(Model, Config), report)
@@ -66,10 +71,10 @@ def generate(Model: type, Config: Callable | None = None, *, seconds: float = SE
     return _apart("generate", Model, work, seconds)
 
 
-def configure_optimizers(Model: type, Config: Callable | None = None, *, seconds: float = SECONDS) -> Report:
+def configure_optimizers(Model: type, Config: Callable[..., Any] | None = None, *, seconds: float = SECONDS) -> Report:
     """Judge ``configure_optimizers(weight_decay, learning_rate, betas, device_type)`` of a model."""
 
-    def work(Model, report):
+    def work(Model: type, report: Report) -> None:
         if not hasattr(Model, "configure_optimizers"):
             raise NotImplementedError
         probes = Probes(Subject(Model, Config), report)
@@ -78,7 +83,7 @@ def configure_optimizers(Model: type, Config: Callable | None = None, *, seconds
     return _apart("configure_optimizers", Model, work, seconds)
 
 
-def drop_in(Model: type, Config: Callable | None = None, *, seconds: float = SECONDS) -> Report:
+def drop_in(Model: type, Config: Callable[..., Any] | None = None, *, seconds: float = SECONDS) -> Report:
     """Make the calls that nanoGPT's train.py, sample.py and bench.py make."""
     return _apart("drop_in", Model, lambda Model, report: _drop_in(Subject(Model, Config), report), seconds)
 
@@ -86,14 +91,14 @@ def drop_in(Model: type, Config: Callable | None = None, *, seconds: float = SEC
 # --- How it is run ----------------------------------------------------------------------------------------------
 
 
-def _apart(name: str, yours, work: Callable, seconds: float) -> Report:
+def _apart(name: str, yours: Yours, work: Callable[[Any, Report], None], seconds: float) -> Report:
     if not callable(yours) or isinstance(yours, nn.Module):
         got = f"a {type(yours).__name__}" if isinstance(yours, nn.Module) else repr(yours)
         raise ValueError(f"the check of {name} needs the class or function itself, got {got}")
     return apart(name, lambda: here(name, yours, work), seconds)
 
 
-def here(name: str, yours, work: Callable) -> Report:
+def here(name: str, yours: Yours, work: Callable[[Any, Report], None]) -> Report:
     """The same in this process."""
     report, settings = Report(getattr(yours, "__name__", name)), Settings()
     try:
@@ -126,9 +131,9 @@ KNOWN = {  # names that people give to arguments -> what they mean
 }
 
 
-def make(Part: type, dropout: float = 0.0) -> nn.Module:
+def make(Part: type, dropout: float = 0.0) -> Written:
     """The part, with weights as drawn; ValueError if its constructor asks for something unknown."""
-    given = {}
+    given: dict[str, Any] = {}
     for name, parameter in inspect.signature(Part).parameters.items():
         if name in ("dropout", "p", "drop", "p_drop"):
             given[name] = dropout
@@ -142,7 +147,8 @@ def make(Part: type, dropout: float = 0.0) -> nn.Module:
             )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
-        return Part(**given)
+        part: Written = Part(**given)
+        return part
 
 
 def _loud(Part: type) -> nn.Module:
@@ -230,7 +236,7 @@ def _drops(Part: type, report: Report) -> None:
 # --- The parts --------------------------------------------------------------------------------------------------
 
 
-def _causal_head(yours: Callable, report: Report) -> None:
+def _causal_head(yours: Yours, report: Report) -> None:
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -245,7 +251,8 @@ def _causal_head(yours: Callable, report: Report) -> None:
         shapes = f"output {tuple(out.shape)} and weights {tuple(weights.shape)}"
         raise Stop(Finding("output-wrong", f"{shapes}, where {(T, D + 2)} and {(T, T)} were expected"))
     judged, trace = Judged(), Trace(1, T, [], [])
-    heads = Heads(weights[None], None, torch.tensor(q)[None], torch.tensor(k)[None], None, None, (1.0, 1.0))
+    nowhere = torch.empty(0, dtype=torch.long)  # where they came from is not known, and not asked
+    heads = Heads(weights[None], nowhere, torch.tensor(q)[None], torch.tensor(k)[None], nowhere, nowhere, (1.0, 1.0))
     judge_weights(trace, heads, None, None, True, judged, "in the head")
     _take(report, judged)
     if not same(out.nan_to_num(), (weights @ torch.tensor(v)).nan_to_num(), 1e-6):
@@ -321,7 +328,8 @@ def _block(Block: type, report: Report) -> None:
     anatomy.layers = layers_of(trace)
     if anatomy.layers:
         weights = [p.detach() for p in part.parameters()]
-        walk = Walk(trace, SIZES, None, weights, anatomy, relu=True)
+        no_ids = torch.empty(0, 0, dtype=torch.long)  # a block reads no tokens
+        walk = Walk(trace, SIZES, no_ids, weights, anatomy, relu=True)
         walk.block_alone(x, Reading("none", y.double()))
         _take(report, anatomy.judged)
     else:
@@ -336,7 +344,8 @@ def _block(Block: type, report: Report) -> None:
 
 def _drop_in(subject: Subject, report: Report) -> None:
     """In the order in which the scripts make them; each that fails is one finding's evidence."""
-    failed, sizes = [], {name: subject.sizes[name] for name in SIZES}
+    failed: list[str] = []
+    sizes = {name: subject.sizes[name] for name in SIZES}
     model = subject.build()
     ids, targets = subject.ids, subject.targets
 
@@ -349,16 +358,16 @@ def _drop_in(subject: Subject, report: Report) -> None:
         if problem:
             failed.append(f"{name}: {problem}")
 
-    def forward():
+    def forward() -> str | None:
         logits, loss = model(ids, targets)
         return (
             None if logits.dim() == 3 and loss.dim() == 0 else f"logits {tuple(logits.shape)}, loss {tuple(loss.shape)}"
         )
 
-    def bare():
+    def bare() -> str | None:
         return None if model(ids)[1] is None else "the loss is not None"
 
-    def optimizer():
+    def optimizer() -> None:
         probes = Probes(subject, report)
         made = model.configure_optimizers(0.1, 1e-3, (0.9, 0.95), "cpu")
         contract.judge_optimizer(probes, model, made)
@@ -368,11 +377,11 @@ def _drop_in(subject: Subject, report: Report) -> None:
         made.step()
         made.zero_grad(set_to_none=True)
 
-    def mfu():
+    def mfu() -> str | None:
         made = model.estimate_mfu(12, 0.5)
         return None if isinstance(made, float | int) else f"it gives {type(made).__name__}, not a number"
 
-    def crop():
+    def crop() -> str | None:
         other = subject.build(1)
         other.crop_block_size(8)
         short, long = ids[:, :8].contiguous(), ids[:, :9].contiguous()
@@ -383,11 +392,11 @@ def _drop_in(subject: Subject, report: Report) -> None:
             return None if other.config.block_size == 8 else "config.block_size keeps its old value"
         return "after crop_block_size(8) a text of 9 tokens still passes"
 
-    def write():
+    def write() -> str | None:
         out = model.generate(ids[:1], 20, temperature=0.8, top_k=200)
         return None if out.shape == (1, T + 20) else f"{T} tokens and 20 new ones give {tuple(out.shape)}"
 
-    def resume():
+    def resume() -> str | None:
         file = io.BytesIO()
         torch.save({"model": model.state_dict(), "model_args": sizes}, file)
         file.seek(0)

@@ -3,7 +3,9 @@
 import html
 import json
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .causes import CAUSES, Cause
 
@@ -96,14 +98,14 @@ class Report:
         parts += [f"<p><small>Note: {text(note)}</small></p>" for note in self.notes]
         return f'<div class="tiny-gpt-report">{"".join(parts)}</div>'
 
-    def as_dict(self) -> dict:
+    def as_dict(self) -> dict[str, Any]:
         names = ("id", "cause", "evidence", "where", "section", "hint", "follows")
         findings = [{name: getattr(found, name) for name in names} for found in self.findings]
         rest = {name: getattr(self, name) for name in ("checked", "notes", "unwritten")}
         return {"name": self.name, "passed": self.passed, "findings": findings, **rest}
 
     @classmethod
-    def from_dict(cls, made: dict) -> "Report":
+    def from_dict(cls, made: Mapping[str, Any]) -> "Report":
         """The report that ``as_dict`` described."""
         findings = [Finding(f["id"], f["evidence"], f["where"], f["follows"]) for f in made["findings"]]
         return cls(made["name"], made["checked"], findings, made["notes"], made["unwritten"])

@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any, NoReturn
 
 import torch
 
@@ -68,8 +69,9 @@ def apart(name: str, work: Callable[[], Report], seconds: float = SECONDS) -> Re
 # --- In the child -----------------------------------------------------------------------------------------------
 
 
-def _run(work: Callable[[], Report], outlet: int, printed, seconds: float) -> None:
-    answer, me = {}, os.getpid()
+def _run(work: Callable[[], Report], outlet: int, printed: IO[bytes], seconds: float) -> NoReturn:
+    answer: dict[str, Any] = {}
+    me = os.getpid()
     try:
         os.setsid()
         torch.set_num_threads(1)
@@ -78,11 +80,12 @@ def _run(work: Callable[[], Report], outlet: int, printed, seconds: float) -> No
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # who asks for input reads an end of file
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
         stream = io.TextIOWrapper(os.fdopen(1, "wb", closefd=False), errors="backslashreplace", line_buffering=True)
-        sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = stream
+        sys.stdout = sys.stderr = stream
+        sys.__stdout__ = sys.__stderr__ = stream  # type: ignore[misc]  # final for others; here nothing may get past it
         faulthandler.enable(file=printed.fileno())
         _limit_memory()
 
-        def ring(*_):
+        def ring(*_: object) -> None:
             raise TookTooLong(seconds)
 
         signal.signal(signal.SIGPROF, ring)
@@ -117,9 +120,10 @@ def _limit_memory() -> None:
 # --- In the parent ----------------------------------------------------------------------------------------------
 
 
-def _receive(inlet: int, child: int, printed, seconds: float) -> tuple[bytes, str]:
+def _receive(inlet: int, child: int, printed: IO[bytes], seconds: float) -> tuple[bytes, str]:
     """All that the child sends, and how it ended: "done", "late" or "storm"."""
-    parts, end = [], time.monotonic() + PATIENCE * seconds
+    parts: list[bytes] = []
+    end = time.monotonic() + PATIENCE * seconds
     while True:
         ready, _, _ = select.select([inlet], [], [], 0.1)
         if ready:

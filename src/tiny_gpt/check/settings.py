@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 
 def _silenced() -> bool:
@@ -33,8 +34,10 @@ class Settings:
     """The settings as they were when this was made, random states included."""
 
     values: dict[str, Any] = field(default_factory=_now)
-    filters: list = field(default_factory=lambda: list(warnings.filters))
-    states: tuple = field(default_factory=lambda: (torch.get_rng_state(), random.getstate(), np.random.get_state()))
+    filters: list[Any] = field(default_factory=lambda: list(warnings.filters))
+    states: tuple[Tensor, tuple[Any, ...], Any] = field(
+        default_factory=lambda: (torch.get_rng_state(), random.getstate(), np.random.get_state())
+    )
 
     def changes(self) -> list[str]:
         """What has been changed since, in words."""
@@ -53,7 +56,7 @@ class Settings:
         torch.autograd.set_detect_anomaly(old["anomaly detection"])
         torch.set_float32_matmul_precision(old["matmul precision"])
         if _silenced() and old["warnings"] == "shown":
-            warnings.filters[:] = self.filters
+            warnings.filters[:] = self.filters  # type: ignore[index]  # a list, whatever typeshed calls it
         torch.set_rng_state(self.states[0])
         random.setstate(self.states[1])
         np.random.set_state(self.states[2])

@@ -8,15 +8,35 @@ import sysconfig
 import traceback
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from .report import Finding
 
+if TYPE_CHECKING:
+
+    class Written(nn.Module):
+        """A model that somebody wrote: a Module, with whatever else its writer gave it."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    Written = nn.Module
+
+Sizes = dict[str, Any]  # the seven fields of a config, by name
+
 # All different, so that no wrong axis fits by accident.
-SIZES = {"vocab_size": 37, "block_size": 16, "n_layer": 2, "n_head": 4, "n_embd": 24, "dropout": 0.0, "bias": True}
+SIZES: Sizes = {
+    "vocab_size": 37,
+    "block_size": 16,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_embd": 24,
+    "dropout": 0.0,
+    "bias": True,
+}
 B, T = 3, 11
 
 
@@ -70,7 +90,9 @@ def crash(error: BaseException, doing: str) -> Finding:
 class Subject:
     """The reader's model class with its config class, or with a plain namespace where there is none."""
 
-    def __init__(self, Model: type, Config: Callable | None = None, seed: int = 0, sizes: dict | None = None):
+    def __init__(
+        self, Model: type, Config: Callable[..., Any] | None = None, seed: int = 0, sizes: Sizes | None = None
+    ):
         self.Model, self.Config = Model, Config or self._config_of(Model)
         self.seed = seed
         self.sizes = {**SIZES, **(sizes or {})}
@@ -79,13 +101,13 @@ class Subject:
         self.targets[0, 1], self.targets[1, 2] = 0, self.sizes["vocab_size"] - 1  # so that each end is there
 
     @staticmethod
-    def _config_of(Model: type) -> Callable:
+    def _config_of(Model: type) -> Callable[..., Any]:
         """GPTConfig beside the model, if there is one."""
         module = sys.modules.get(Model.__module__)
-        found = getattr(module, "GPTConfig", None)
+        found: Callable[..., Any] | None = getattr(module, "GPTConfig", None)
         if found is not None:
             return found
-        notes = getattr(Model.__init__, "__annotations__", {})
+        notes = getattr(Model.__init__, "__annotations__", {})  # type: ignore[misc]  # it is not called
         for note in notes.values():
             if inspect.isclass(note) and dataclasses.is_dataclass(note):
                 return note
@@ -97,17 +119,18 @@ class Subject:
     def tokens(self, rows: int, length: int, salt: int) -> Tensor:
         return torch.randint(self.sizes["vocab_size"], (rows, length), generator=self.generator(salt))
 
-    def config(self, **changes: Any):
+    def config(self, **changes: Any) -> Any:
         return self.Config(**{**self.sizes, **changes})
 
-    def build(self, salt: int = 0, **changes: Any) -> nn.Module:
+    def build(self, salt: int = 0, **changes: Any) -> Written:
         """A new model as the reader's constructor makes it."""
         config = self.config(**changes)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1000 * self.seed + salt)
-            return self.Model(config)
+            model: Written = self.Model(config)
+            return model
 
-    def loud(self, salt: int = 0, embedding: float = 1.0, factor: float = 1.0, **changes: Any) -> nn.Module:
+    def loud(self, salt: int = 0, embedding: float = 1.0, factor: float = 1.0, **changes: Any) -> Written:
         """A model in eval mode whose weights are drawn so large that every path is heard.
 
         ``embedding`` is the standard deviation of the embeddings; ``factor`` makes all other matrices louder still.
@@ -116,7 +139,7 @@ class Subject:
         self._shout(model, salt, embedding, factor, {**self.sizes, **changes})
         return model.eval()
 
-    def _shout(self, model: nn.Module, salt: int, embedding: float, factor: float, sizes: dict) -> None:
+    def _shout(self, model: nn.Module, salt: int, embedding: float, factor: float, sizes: Sizes) -> None:
         generator = self.generator(salt + 77)
         C, V, N = sizes["n_embd"], sizes["vocab_size"], sizes["block_size"]
         with torch.no_grad():
@@ -125,7 +148,7 @@ class Subject:
                     continue
                 noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
                 if p.dim() < 2 or max(p.shape) == p.numel():
-                    p += (0.3 * noise).to(p.dtype)
+                    p.add_((0.3 * noise).to(p.dtype))
                 elif p.size(-1) == C and (p.size(-2) == N or p.size(-2) in padded(V)):
                     p.copy_(embedding * noise)
                 else:
@@ -137,4 +160,5 @@ def outputs(model: nn.Module, ids: Tensor, targets: Tensor | None = None) -> Ten
     ids = ids.contiguous()  # as a training loop's batches are, so that ``view`` on them is no mistake
     with torch.no_grad():
         result = model(ids) if targets is None else model(ids, targets.contiguous())
-    return result[0] if isinstance(result, tuple | list) else result
+    logits: Tensor = result[0] if isinstance(result, tuple | list) else result
+    return logits

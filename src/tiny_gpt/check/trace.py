@@ -10,15 +10,19 @@ Shapes: B texts, T positions, C width; a *row* is the pair (text, position), num
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
 
 MOVES = {
     "view", "_unsafe_view", "reshape", "_reshape_alias", "transpose", "t", "permute", "slice", "select", "split",
@@ -65,7 +69,7 @@ class Origin:
     rows: Tensor | None = None  # for each element its row b * T + t, or -1 if it has none
     columns: Tensor | None = None  # for each element of a linear map's output, the weight that made it
     event: "Event | None" = None
-    parents: frozenset = frozenset()  # numbers of the origins that it was computed from
+    parents: frozenset[int] = frozenset()  # numbers of the origins that it was computed from
 
 
 @dataclass(eq=False)
@@ -77,8 +81,8 @@ class Event:
     right: Tensor  # (G, K, N)
     left_index: Tensor
     right_index: Tensor
-    left_from: frozenset  # the nearest earlier events that this operand was computed from
-    right_from: frozenset
+    left_from: frozenset[int]  # the nearest earlier events that this operand was computed from
+    right_from: frozenset[int]
     factors: tuple[float, float]  # constants that the operands were multiplied by on their way here
     value: Tensor  # (G, M, N)
     number: int  # position in Trace.events
@@ -100,7 +104,7 @@ class Event:
         return self.left_index.mT if self.weight_on_left else self.right_index  # (G, K, N)
 
     @property
-    def sources(self) -> frozenset:
+    def sources(self) -> frozenset[int]:
         return self.right_from if self.weight_on_left else self.left_from
 
 
@@ -112,9 +116,9 @@ class Info:
     data: bool
     weight: bool  # made of weights and constants only
     factor: float = 1.0
-    sources: frozenset = frozenset()
+    sources: frozenset[int] = frozenset()
     noise: bool = False  # drawn at random
-    origins: frozenset = frozenset()  # numbers of the origins whose elements these are
+    origins: frozenset[int] = frozenset()  # numbers of the origins whose elements these are
 
 
 @dataclass(eq=False)
@@ -122,12 +126,12 @@ class Draw:
     """Random zeros (dropout): what was thinned out, and what that had been computed from."""
 
     value: Tensor
-    sources: frozenset
+    sources: frozenset[int]
     rate: float  # the share of zeros
 
 
 @contextmanager
-def recorded(B: int, T: int, inputs: list[Tensor], weights: list[Tensor]) -> Iterator["Trace"]:
+def recorded(B: int, T: int, inputs: Sequence[Tensor], weights: Sequence[Tensor]) -> Iterator["Trace"]:
     """Record what is computed in the block, with fused kernels opened into their steps."""
     trace, fast = Trace(B, T, inputs, weights), torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -144,18 +148,18 @@ class Trace(TorchDispatchMode):
 
     B: int
     T: int
-    inputs: list[Tensor]
-    weights: list[Tensor]
+    inputs: Sequence[Tensor]
+    weights: Sequence[Tensor]
     origins: list[Origin] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     draws: list[Draw] = field(default_factory=list)
     strays: list[nn.Parameter] = field(default_factory=list)  # weights used that the model does not list
     softmax_inputs: list[Tensor] = field(default_factory=list)
 
-    def __post_init__(self):
-        super().__init__()
+    def __post_init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own, which has no annotations
         self.infos: dict[int, Info] = {}
-        self.kept = []  # while a tensor is kept its id is not used again
+        self.kept: list[Tensor] = []  # while a tensor is kept its id is not used again
         self.bases: list[int] = []
         self.aliases: dict[int, list[Tensor]] = {}
         self.weight_bases: dict[int, tuple[int, int]] = {}  # id -> (base, end)
@@ -166,7 +170,13 @@ class Trace(TorchDispatchMode):
 
     # --- Recording ----------------------------------------------------------------------------------------------
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self,
+        func: "OpOverload[..., Any]",
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
         tensors = [a for a in tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
@@ -195,7 +205,7 @@ class Trace(TorchDispatchMode):
                 here = frozenset({len(self.origins) - 1})
                 new = Info(self._indices(origin), data, weight, 1.0, sources, noise, here)
                 if number == 0 and before is not None and data:
-                    self._product(name, tensors, infos, before, result, origin, new)
+                    self._product(name, infos, before, result, origin, new)
                 elif name in ("add", "add_", "sub", "sub_") and data:
                     self._inherit(origin, tensors, infos)
             self._note(result, new)
@@ -206,7 +216,7 @@ class Trace(TorchDispatchMode):
             self.draws.append(Draw(thinned, sources, float(zeros)))
         return out
 
-    def _thinned(self, name, tensors, infos) -> Tensor | None:
+    def _thinned(self, name: str, tensors: list[Tensor], infos: list[Info]) -> Tensor | None:
         """The data that this operation makes zero at random, if it does."""
         if name in ("native_dropout", "_fused_dropout"):
             return tensors[0].detach().clone()
@@ -274,7 +284,16 @@ class Trace(TorchDispatchMode):
         per_row = math.prod(shape) // (B * T)
         return rows.repeat_interleave(per_row)
 
-    def _moved(self, func, name, args, kwargs, tensors, infos, outs) -> list[Tensor] | None:
+    def _moved(
+        self,
+        func: "OpOverload[..., Any]",
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: list[Tensor],
+        infos: list[Info],
+        outs: list[Tensor],
+    ) -> list[Tensor] | None:
         if name in CASTS and outs and outs[0].shape == tensors[0].shape:
             return [infos[0].index.clone()]
         if name in ("mul", "mul_", "div", "div_", "true_divide") and self._constant(args, tensors, infos) is not None:
@@ -282,7 +301,7 @@ class Trace(TorchDispatchMode):
         if name not in MOVES:
             return None
 
-        def index_of(leaf):
+        def index_of(leaf: object) -> object:
             return self.info(leaf).index if isinstance(leaf, Tensor) else leaf
 
         try:
@@ -296,7 +315,7 @@ class Trace(TorchDispatchMode):
                 return [infos[0].index.reshape(outs[0].shape)]
             return None  # a movement that an index tensor cannot follow is a new origin
 
-    def _constant(self, args, tensors, infos) -> float | None:
+    def _constant(self, args: tuple[Any, ...], tensors: list[Tensor], infos: list[Info]) -> float | None:
         """The constant of ``x * c`` or ``x / c``, if that is what this is."""
         live = [i for i in infos if i.data or i.weight]
         if len(live) != 1 or len(args) < 2:
@@ -307,27 +326,35 @@ class Trace(TorchDispatchMode):
             return float(other) if other.numel() == 1 and other.dim() <= tensor.dim() else None
         return float(other) if isinstance(other, int | float) else None
 
-    def _factor(self, name, args, tensors, infos) -> float:
+    def _factor(self, name: str, args: tuple[Any, ...], tensors: list[Tensor], infos: list[Info]) -> float:
         if not infos:
             return 1.0
         if name in ("mul", "mul_", "div", "div_", "true_divide"):
             constant = self._constant(args, tensors, infos)
             old = next(i.factor for i in infos if i.data or i.weight)
-            if name.startswith("mul"):
+            if name.startswith("mul") and constant is not None:
                 return old * constant
             return old / constant if constant else math.nan
         factors = {i.factor for i in infos if i.data or i.weight}
         return factors.pop() if len(factors) == 1 else (math.nan if factors else 1.0)
 
-    def _product(self, name, tensors, infos, values, result, origin, new) -> None:
+    def _product(
+        self,
+        name: str,
+        infos: list[Info],
+        values: list[Tensor],
+        result: Tensor,
+        origin: Origin,
+        new: Info,
+    ) -> None:
         if name == "convolution":
-            return self._convolution(tensors, infos, values, result, origin, new)
+            return self._convolution(infos, values, result, origin, new)
         bias = infos[0]
         if name in ("addmm", "baddbmm"):
-            tensors, infos, values = tensors[1:], infos[1:], values[1:]
+            infos, values = infos[1:], values[1:]
         a, b = infos
 
-        def cubed(t):
+        def cubed(t: Tensor) -> Tensor:
             return t if t.dim() == 3 else t[None]
 
         if not (a.weight or b.weight or (a.data and b.data)):
@@ -347,14 +374,14 @@ class Trace(TorchDispatchMode):
             rows = self.rows(event.x_index)  # (G, M, K)
             row = torch.where((rows == rows[..., :1]).all(-1), rows[..., 0], -1)  # (G, M)
             G, M, N = (*row.shape, event.w_index.size(-1))
-            made = row[..., None].expand(G, M, N), event.w_index[:, :1].expand(G, M, N)
+            made = [row[..., None].expand(G, M, N), event.w_index[:, :1].expand(G, M, N)]
             made = [m.mT if event.weight_on_left else m for m in made]
             origin.rows, origin.columns = (m.reshape(-1).clone() for m in made)
         else:
             self._pair(event, origin)
         return None
 
-    def _convolution(self, tensors, infos, values, result, origin, new) -> None:
+    def _convolution(self, infos: list[Info], values: list[Tensor], result: Tensor, origin: Origin, new: Info) -> None:
         """A convolution over one position is a linear map: (B, C, T) with weights (N, C, 1)."""
         x, w = infos[:2]
         if not (x.data and w.weight) or values[1].dim() != 3 or values[1].size(-1) != 1:
@@ -398,7 +425,7 @@ class Trace(TorchDispatchMode):
         made = row[..., None].expand(G, queries, M * N // queries)
         origin.rows = (made if event.weights_on_left else made.mT).reshape(-1).clone()
 
-    def _inherit(self, origin: Origin, tensors, infos) -> None:
+    def _inherit(self, origin: Origin, tensors: list[Tensor], infos: list[Info]) -> None:
         """A bias added to a linear map's output: still that output."""
         live = [(t, i) for t, i in zip(tensors, infos, strict=True) if i.data]
         if len(live) != 1 or len(infos) > 2 or live[0][0].shape != origin.shape:
@@ -432,7 +459,7 @@ class Trace(TorchDispatchMode):
                 result[here] = table[index[here] - origin.base]
         return result
 
-    def ancestors(self, numbers: frozenset) -> set[int]:
+    def ancestors(self, numbers: frozenset[int]) -> set[int]:
         """These origins and all that they were computed from."""
         found, todo = set(), list(numbers)
         while todo:
@@ -472,13 +499,13 @@ class Trace(TorchDispatchMode):
         first = torch.tensor([int((rows == r).nonzero()[0]) for r in range(self.B * self.T)])
         return x[first].view(self.B, self.T, width)
 
-    def _by_row(self, values: Tensor, rows: Tensor) -> Tensor:
-        if (rows < 0).any():
+    def _by_row(self, values: Tensor, rows: Tensor | None) -> Tensor:
+        if rows is None or (rows < 0).any():
             return values.view(self.B, self.T, -1)
         order = torch.sort(rows, stable=True).indices
         return values[order].view(self.B, self.T, -1)
 
-    def elements(self, event: Event) -> frozenset:
+    def elements(self, event: Event) -> frozenset[int]:
         """Which elements of weights a linear map used (one of each column)."""
         return frozenset(event.w_index[:, 0].flatten().tolist())
 

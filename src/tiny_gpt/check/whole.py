@@ -1,5 +1,7 @@
 """The whole model: every probe in order, and which findings are causes and which only follow."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -7,8 +9,8 @@ from . import contract, generation, initial, losses
 from .anatomy import Anatomy, dissect
 from .report import Finding, Report
 from .settings import Settings
-from .subject import B, Stop, Subject, T, TookTooLong, crash, outputs, said
-from .trace import recorded
+from .subject import B, Stop, Subject, T, TookTooLong, Written, crash, outputs, said
+from .trace import Trace, recorded
 
 
 def check_whole(subject: Subject) -> Report:
@@ -37,6 +39,7 @@ class Probes:
     def __init__(self, subject: Subject, report: Report):
         self.subject, self.report = subject, report
         self.anatomy: Anatomy | None = None
+        self.trace: Trace | None = None
         self.doing = ""
 
     def add(self, finding: Finding) -> None:
@@ -53,7 +56,7 @@ class Probes:
     def has(self, *ids: str) -> bool:
         return any(finding.id in ids for finding in self.report.findings)
 
-    def guarded(self, name: str, probe, *args) -> None:
+    def guarded(self, name: str, probe: Callable[..., None], *args: object) -> None:
         """Run one probe; an error in the reader's code is a finding, one part not written a remark."""
         settings = Settings()
         self.doing = name
@@ -114,7 +117,7 @@ class Probes:
                 raise Stop(Finding("config-wrong", said(error))) from None
             raise Stop(crash(error, "while the config was made")) from None
 
-    def first_build(self) -> nn.Module:
+    def first_build(self) -> Written:
         try:
             model = self.subject.build()
         except NotImplementedError:
@@ -127,7 +130,7 @@ class Probes:
             raise Stop(None)
         return model
 
-    def first_forward(self, model: nn.Module) -> None:
+    def first_forward(self, model: Written) -> None:
         """Shapes and types of what forward returns, with targets and without."""
         subject, V = self.subject, self.subject.sizes["vocab_size"]
         model.eval()
@@ -172,7 +175,7 @@ class Probes:
         if bare[0].dim() != 3 or len(bare[0]) != B or bare[0].size(1) not in (1, T) or bare[0].size(-1) < V:
             self.found("logits-shape", f"without targets the logits are {tuple(bare[0].shape)}, not {(B, T, V)}")
 
-    def _failed(self, model: nn.Module, error: BaseException) -> Finding:
+    def _failed(self, model: Written, error: BaseException) -> Finding:
         """forward fails at T below the context. At other lengths too?"""
         for length in (self.subject.sizes["block_size"], 8, 6, 4, 2):
             ids = self.subject.tokens(B, length, 3)
@@ -236,7 +239,7 @@ class Probes:
             )
         self._lengths(model, scale)
 
-    def _future(self, model, ids, before, scale, V) -> None:
+    def _future(self, model: Written, ids: Tensor, before: Tensor, scale: float, V: int) -> None:
         reach, worst = 0, (0.0, 0, 0)
         for t in range(1, T):
             other = ids.clone()
@@ -250,10 +253,10 @@ class Probes:
             by, t, position = worst
             self.found("future-leak", f"changing token {t} changed the logits at position {position} by {by:.2g}")
             if self.anatomy is None or not self.anatomy.layers:
-                near = reach <= subject.sizes["n_layer"]  # one too many in each of the layers
+                near = reach <= self.subject.sizes["n_layer"]  # one too many in each of the layers
                 self.found("mask-sees-next" if near else "mask-missing", f"positions see up to {reach} ahead")
 
-    def _lengths(self, model, scale) -> None:
+    def _lengths(self, model: Written, scale: float) -> None:
         """Prefixes agree with the whole, in any order of calls, up to the full context."""
         subject, N = self.subject, self.subject.sizes["block_size"]
         long = subject.tokens(2, N, 4)
@@ -286,7 +289,7 @@ def _line(error: BaseException) -> str:
     return crash(error, "").where
 
 
-def _kind(thing) -> str:
+def _kind(thing: object) -> str:
     if isinstance(thing, Tensor):
         return f"a tensor of shape {tuple(thing.shape)}"
     return "None" if thing is None else f"a {type(thing).__name__}"
