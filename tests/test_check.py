@@ -363,6 +363,38 @@ def test_a_cache_that_is_wrong_from_the_second_token_on_is_found():
 # --- Not written yet --------------------------------------------------------------------------------------------
 
 
+class Mixing(nn.Module):
+    """No attention: in every layer each position adds what ``mix`` makes of all."""
+
+    def __init__(self, config, mix):
+        super().__init__()
+        self.mix, self.layers = mix, config.n_layer
+        self.wte = nn.Embedding(config.vocab_size, config.n_embd)
+        self.head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
+
+    def forward(self, idx, targets=None):
+        x = self.wte(idx)
+        for _ in range(self.layers):
+            x = x + self.mix(x)
+        logits = self.head(x)
+        loss = None if targets is None else nn.functional.cross_entropy(logits.mT, targets, ignore_index=-1)
+        return logits, loss
+
+
+@pytest.mark.parametrize(
+    ("mix", "id"),
+    [
+        (lambda x: x.mean(1, keepdim=True), "mask-missing"),
+        (lambda x: torch.cat([x[:, 1:], x[:, -1:]], 1), "mask-sees-next"),
+    ],
+    ids=["mean", "next"],
+)
+def test_a_leak_has_its_cause_where_no_attention_is_found(mix, id):
+    report = _check_here(lambda config: Mixing(config, mix), GPTConfig)
+    assert report.findings[0].id == id
+    assert not [note for note in report.notes if "could not be checked" in note]
+
+
 def test_unwritten_is_an_answer():
     class Empty(nn.Module):
         def __init__(self, config):
@@ -615,6 +647,17 @@ def test_whatever_a_file_does_is_a_finding_with_its_line(tmp_path, text, id, say
     assert says in found.evidence
     assert found.where.startswith("mine.txt, line")
     assert str(tmp_path) not in found.where
+
+
+def test_a_config_is_a_class_and_not_an_object_of_one(tmp_path):
+    """What a file imports may stand before its own class."""
+    (tmp_path / "sizes.py").write_text(
+        "from dataclasses import dataclass\n\n@dataclass\nclass Other:\n    vocab_size: int = 3\n\nsmall = Other()\n"
+    )
+    file = tmp_path / "mine.py"
+    text = Path(model.__file__).read_text().replace("GPTConfig", "Sized")
+    file.write_text("from sizes import small\n" + text)
+    assert check_file(file).findings == []
 
 
 def test_the_command_refuses_what_is_not_there(command, tmp_path):
