@@ -6,10 +6,10 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import tyro
@@ -130,9 +130,10 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         command = _parse(args)
-        code = {Train: _train, Sample: _sample, Export: _export, Start: _start, Check: _check, Mark: _mark}[
-            type(command)
-        ](command)
+        work: dict[type, Callable[[Any], int]] = {
+            Train: _train, Sample: _sample, Export: _export, Start: _start, Check: _check, Mark: _mark,
+        }  # fmt: skip
+        code = work[type(command)](command)
     except BrokenPipeError:  # whoever read the text has seen enough; python would complain at exit otherwise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -171,11 +172,12 @@ def _parse(args: list[str]) -> Train | Sample | Export | Start | Check | Mark:
         | Annotated[Check, subcommand("check")]
         | Annotated[Mark, subcommand("mark")]
     )
+    every = OmitArgPrefixes[commands]
     about = "Train a small GPT on characters, let it write, export it, and check one that you wrote."
     box = io.StringIO()
     try:
         with contextlib.redirect_stderr(box):
-            return tyro.cli(OmitArgPrefixes[commands], prog="tiny-gpt", description=about, args=args)
+            return tyro.cli(every, prog="tiny-gpt", description=about, args=args)
     except SystemExit as end:
         if not end.code:  # --help
             raise

@@ -7,8 +7,10 @@ reader may order.
 
 import json
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,12 +19,15 @@ from torch import Tensor, nn
 from .bugs import plant
 from .bugs.planting import build
 from .data import CharTokenizer, CopySource, MarkovSource, get_batch, load_shakespeare, split
+from .model import TinyGPT
 from .rng import seeded
 
 FILE = Path(__file__).parent / "trained" / "clinic.json"
 HEALTHY = "healthy"
-SIZES = {"block_size": 48, "n_layer": 3, "n_head": 4, "n_embd": 64, "dropout": 0.0, "bias": False}
+SIZES: dict[str, Any] = {"block_size": 48, "n_layer": 3, "n_head": 4, "n_embd": 64, "dropout": 0.0, "bias": False}
 STEPS, BATCH, LR, EVAL_EVERY = 600, 12, 2e-3, 50
+
+Record = dict[str, Any]  # of JSON's types only
 
 
 @dataclass(frozen=True)
@@ -246,7 +251,8 @@ PATIENTS = (
 def expected_parameters(V: int) -> int:
     """How many numbers the right model of SIZES has."""
     N, L, C = SIZES["block_size"], SIZES["n_layer"], SIZES["n_embd"]
-    return V * C + N * C + L * (12 * C**2 + 2 * C) + C
+    count: int = V * C + N * C + L * (12 * C**2 + 2 * C) + C
+    return count
 
 
 class _Text:
@@ -254,13 +260,13 @@ class _Text:
 
     floor = None
 
-    def __init__(self):
+    def __init__(self) -> None:
         text = load_shakespeare()
         self.tokenizer = CharTokenizer(text)
         self.vocab_size = self.tokenizer.vocab_size
         self.ids = split(self.tokenizer.encode(text))
 
-    def batch(self, size, length, valid, generator):
+    def batch(self, size: int, length: int, valid: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         return get_batch(self.ids[valid], size, length, generator=generator)
 
 
@@ -269,15 +275,18 @@ class _Toy:
 
     tokenizer = None
 
-    def __init__(self, source):
+    def __init__(self, source: CopySource | MarkovSource):
         self.source, self.vocab_size = source, source.vocab_size
         self.floor = float(source.floors(SIZES["block_size"]).mean())
 
-    def batch(self, size, length, valid, generator):
+    def batch(self, size: int, length: int, valid: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         return self.source.batch(size, length, generator=generator)
 
 
-def source(name: str):
+Source = _Text | _Toy
+
+
+def source(name: str) -> Source:
     """What a patient is trained on, by the name that it has in PATIENTS."""
     if name == "shakespeare":
         return _Text()
@@ -287,7 +296,7 @@ def source(name: str):
     return _Toy(MarkovSource(0.55 * near.roll(1, 1) + 0.25 * near.roll(3, 1) + 0.2 / 12))
 
 
-def examine(patient: Patient, steps: int = STEPS) -> dict:
+def examine(patient: Patient, steps: int = STEPS) -> Record:
     """Train the patient and run every test on it. The record has JSON's types only."""
     text = source(patient.source)
     Model, Config = build() if patient.bug == HEALTHY else plant(patient.bug, patient.planting)
@@ -311,7 +320,7 @@ def examine(patient: Patient, steps: int = STEPS) -> dict:
     }
 
 
-def train(model: nn.Module, text, seed: int, steps: int) -> dict:
+def train(model: TinyGPT, text: Source, seed: int, steps: int) -> dict[str, list[float | None]]:
     """The plain loop of chapter 10: AdamW at a constant rate, gradients clipped at 1. Losses in nats."""
     draws = torch.Generator().manual_seed(seed)
     T = SIZES["block_size"]
@@ -320,14 +329,14 @@ def train(model: nn.Module, text, seed: int, steps: int) -> dict:
         for valid, name in enumerate(("train", "valid"))
     }
     optimizer = torch.optim.AdamW(model.parameters(), LR, betas=(0.9, 0.99))
-    curves: dict[str, list] = {"step": [], "train": [], "valid": [], "gradient": []}
+    curves: dict[str, list[float | None]] = {"step": [], "train": [], "valid": [], "gradient": []}
     for step in range(steps + 1):
         if step % EVAL_EVERY == 0:
             model.eval()
             curves["step"].append(step)
             with torch.no_grad():
                 for name, batches in fixed.items():
-                    curves[name].append(_round(np.mean([float(model(x, y)[1]) for x, y in batches])))
+                    curves[name].append(_round(float(np.mean([float(model(x, y)[1]) for x, y in batches]))))
             model.train()
         x, y = text.batch(BATCH, T, 0, draws)
         _, loss = model(x, y)
@@ -349,7 +358,7 @@ def _round(value: float) -> float | None:
 # --- What is seen for nothing -----------------------------------------------------------------------------------------
 
 
-def _sample(model, text, draws) -> str:
+def _sample(model: TinyGPT, text: Source, draws: torch.Generator) -> str:
     start = text.batch(1, 4, 1, draws)[0]  # (1, 4)
     with seeded(int(draws.initial_seed())):
         ids = model.generate(start[:, :1], 160, 0.9, None)[0]  # (161,)
@@ -358,7 +367,7 @@ def _sample(model, text, draws) -> str:
     return " ".join(str(int(i)) for i in ids[:60])
 
 
-def _inputs(model, part: str, idx: Tensor) -> list[Tensor]:
+def _inputs(model: TinyGPT, part: str, idx: Tensor) -> list[Tensor]:
     """What goes into ``part`` of each block (``attn`` or ``mlp``) on ids (B, T): a list of (B, T, C)."""
     seen: list[Tensor] = []
     hooks = [getattr(b, part).register_forward_pre_hook(lambda m, a: seen.append(a[0])) for b in model.blocks]
@@ -369,7 +378,7 @@ def _inputs(model, part: str, idx: Tensor) -> list[Tensor]:
     return seen
 
 
-def _attention(model, text, draws) -> dict:
+def _attention(model: TinyGPT, text: Source, draws: torch.Generator) -> Record:
     """The weights of head 0 in the middle layer, on the first dozen tokens of a text."""
     idx = text.batch(1, 13, 1, draws)[0]  # (1, 13)
     middle = model.blocks[len(model.blocks) // 2].attn
@@ -384,7 +393,7 @@ def _attention(model, text, draws) -> dict:
 
 
 @torch.no_grad()
-def perturb(model, text, draws) -> dict:
+def perturb(model: TinyGPT, text: Source, draws: torch.Generator) -> Record:
     """Change one token: the largest change of the logits at each position (T,)."""
     x = text.batch(1, 16, 1, draws)[0]  # (1, 16)
     other = x.clone()
@@ -394,14 +403,14 @@ def perturb(model, text, draws) -> dict:
 
 
 @torch.no_grad()
-def prefix(model, text, draws) -> dict:
+def prefix(model: TinyGPT, text: Source, draws: torch.Generator) -> Record:
     """The logits of the first 8 tokens alone beside those within 16: the largest difference."""
     x = text.batch(1, 16, 1, draws)[0]
     return {"difference": _round(float((model(x, x)[0][:, :8] - model(x[:, :8], x[:, :8])[0]).abs().max()))}
 
 
 @torch.no_grad()
-def batch(model, text, draws) -> dict:
+def batch(model: TinyGPT, text: Source, draws: torch.Generator) -> Record:
     """Other texts in the other rows: the largest change of the last row's logits."""
     x, other = (text.batch(3, 16, 1, draws)[0] for _ in range(2))  # (3, 16)
     other[2] = x[2]
@@ -409,7 +418,7 @@ def batch(model, text, draws) -> dict:
 
 
 @torch.no_grad()
-def silence(model, text, draws) -> dict:
+def silence(model: TinyGPT, text: Source, draws: torch.Generator) -> Record:
     """Set the last matrix of each branch to zero: the size of the stream after the blocks over that before them, and
     their cosine. Both are 1 where each branch only adds."""
     kept = {name: value.clone() for name, value in model.state_dict().items()}
@@ -432,7 +441,7 @@ def silence(model, text, draws) -> dict:
     return {"size": _round(size), "cosine": _round(cosine)}
 
 
-def scale(model, text, draws) -> dict:
+def scale(model: TinyGPT, text: Source, draws: torch.Generator) -> Record:
     """By what the scores were multiplied before the softmax, over the right 1/√D: from the logarithms of P."""
     idx = text.batch(1, 16, 1, draws)[0]
     attn = model.blocks[0].attn
@@ -449,7 +458,7 @@ def scale(model, text, draws) -> dict:
     return {"ratio": _round(slope * math.sqrt(C // H))}
 
 
-def gradients(model, text, draws) -> dict:
+def gradients(model: TinyGPT, text: Source, draws: torch.Generator) -> Record:
     """The norm of the loss's gradient for each group of parameters; None where there is none."""
     x, y = text.batch(8, SIZES["block_size"], 0, draws)
     model.zero_grad(set_to_none=True)
@@ -469,7 +478,7 @@ def gradients(model, text, draws) -> dict:
     return {"norms": norms}
 
 
-def bend(model, text, draws) -> dict:
+def bend(model: TinyGPT, text: Source, draws: torch.Generator) -> Record:
     """What the first feed-forward network makes of twice its input, over twice its output: 1 if it is linear."""
     mlp = model.blocks[0].mlp
     x = _inputs(model, "mlp", text.batch(2, 16, 1, draws)[0])[0]
@@ -479,7 +488,7 @@ def bend(model, text, draws) -> dict:
     return {"bend": _round(float(bent.norm() / (once - zero).norm()))}
 
 
-TESTS = {
+TESTS: dict[str, Callable[[TinyGPT, Source, torch.Generator], Record]] = {
     "perturb": perturb, "prefix": prefix, "batch": batch, "silence": silence, "scale": scale, "gradients": gradients,
     "bend": bend,
 }  # fmt: skip
@@ -494,13 +503,13 @@ def make() -> None:
     save(records)
 
 
-def save(records: list[dict]) -> None:
+def save(records: Sequence[Record]) -> None:
     """One record a line, so that a change of one patient is a change of one line."""
     lines = (json.dumps(record, ensure_ascii=False, allow_nan=False) for record in records)
     FILE.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 
 
-def load() -> list[dict]:
+def load() -> list[Record]:
     """The records of all patients, in the order of PATIENTS, as the package carries them."""
     records = json.loads(FILE.read_text(encoding="utf-8"))
     if [record["bug"] for record in records] != [patient.bug for patient in PATIENTS]:

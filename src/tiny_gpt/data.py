@@ -121,7 +121,7 @@ class Text:
     problem: str = ""  # why it is not Shakespeare, if that was wanted: what each mirror did
 
 
-def load_shakespeare(path: str | os.PathLike | None = None) -> str:
+def load_shakespeare(path: str | os.PathLike[str] | None = None) -> str:
     """Tiny Shakespeare, 1,115,394 characters: from ``path``, else TINY_GPT_DATA, else the cache, else a download.
 
     Whatever it comes from, the bytes must have the known SHA-256, so that losses can be compared: ValueError with
@@ -131,7 +131,7 @@ def load_shakespeare(path: str | os.PathLike | None = None) -> str:
     return _find_shakespeare(path)[0]
 
 
-def load_text(path: str | os.PathLike | None = None) -> Text:
+def load_text(path: str | os.PathLike[str] | None = None) -> Text:
     """A text to train on: any UTF-8 file at ``path``; without one Shakespeare, as ``load_shakespeare`` finds it.
 
     If Shakespeare would have to be downloaded and no mirror can be reached, the text is one that every Python
@@ -170,7 +170,7 @@ def cache_folder() -> Path:
     return base / "tiny-gpt"
 
 
-def _find_shakespeare(path: str | os.PathLike | None) -> tuple[str, str]:
+def _find_shakespeare(path: str | os.PathLike[str] | None) -> tuple[str, str]:
     """The text, and in words where it was found."""
     if path is not None:
         return _verified(_read(Path(path)), f"{path}", "name the right file"), "the file that you named"

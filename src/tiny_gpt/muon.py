@@ -7,7 +7,8 @@ long as in float32. This one also works with every torch that the package allows
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, overload
 
 import torch
 from jaxtyping import Float
@@ -20,7 +21,7 @@ def orthogonalized(G: Float[Tensor, "*N R C"], steps: int = 5) -> Float[Tensor, 
     Each step puts every singular value s through 3.4445 s - 4.775 s³ + 2.0315 s⁵, which needs matrix products only.
     After five of them what was above 0.003 of the matrix's norm lies between 0.6 and 1.3.
     """
-    X = G.mT if G.size(-2) > G.size(-1) else G  # the products below are as large as the shorter side
+    X: Tensor = G.mT if G.size(-2) > G.size(-1) else G  # the products below are as large as the shorter side
     X = X / (X.norm(dim=(-2, -1), keepdim=True) + 1e-7)  # no singular value is above 1
     for _ in range(steps):
         A = X @ X.mT
@@ -34,22 +35,33 @@ class Muon(torch.optim.Optimizer):
     That is about what AdamW's steps are, so that the same learning rate and weight decay suit both.
     """
 
-    def __init__(self, params: Iterable, lr: float, weight_decay: float = 0.1, momentum: float = 0.95):
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+    ):
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
         for group in self.param_groups:
             for p in group["params"]:
                 if p.dim() != 2:
                     raise ValueError(f"Muon is for matrices, got a parameter of shape {tuple(p.shape)}: use AdamW")
 
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """One update of every weight that has a gradient."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            alike = defaultdict(list)  # matrices of one shape go through the products together
+            # matrices of one shape go through the products together
+            alike: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for p in group["params"]:
                 if p.grad is not None:
                     alike[p.shape].append(p)
@@ -57,7 +69,8 @@ class Muon(torch.optim.Optimizer):
                 for p in params:
                     if "momentum" not in self.state[p]:
                         self.state[p]["momentum"] = torch.zeros_like(p)
-                grads, averages = [p.grad for p in params], [self.state[p]["momentum"] for p in params]
+                grads = [p.grad for p in params if p.grad is not None]  # as all have
+                averages = [self.state[p]["momentum"] for p in params]
                 torch._foreach_lerp_(averages, grads, 1 - group["momentum"])
                 # Nesterov's variant: a look ahead, where this gradient weighs once more.
                 ahead = torch.stack(torch._foreach_lerp(grads, averages, group["momentum"]))  # (N, R, C)

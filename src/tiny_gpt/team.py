@@ -7,9 +7,12 @@ process makes with the same settings, but for rounding and for what dropout draw
 import atexit
 import os
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
+
+Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Team:
             return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         return device
 
-    def connect(self, device: torch.device):
+    def connect(self, device: torch.device) -> None:
         """Let the processes talk, for as long as they live: over NCCL between GPUs, else over Gloo."""
         if self.size == 1 or distributed.is_initialized():
             return
@@ -53,7 +56,7 @@ class Team:
             distributed.all_reduce(tensor)
         return tensor / self.size
 
-    def collect(self, thing: object) -> list:
+    def collect(self, thing: Thing) -> list[Thing]:
         """Everybody's ``thing``, in the order of rank. Who asks waits for the others."""
         things = [thing] * self.size
         if self.size > 1:

@@ -6,6 +6,7 @@
 import json
 from pathlib import Path
 
+from ..model import GPTConfig, TinyGPT
 from . import architecture, attention, contract, generation
 from .planting import Bug, Planting
 
@@ -19,10 +20,11 @@ VERDICTS = Path(__file__).parent / "verdicts.json"
 
 def verdicts() -> dict[str, list[str]]:
     """Case name (``id-planting`` for the catalogue's own) to the ids that the checker found, the first one first."""
-    return json.loads(VERDICTS.read_text(encoding="utf-8"))["found"]
+    found: dict[str, list[str]] = json.loads(VERDICTS.read_text(encoding="utf-8"))["found"]
+    return found
 
 
-def plant(id: str, planting: int = 0) -> tuple[type, type]:
+def plant(id: str, planting: int = 0) -> tuple[type[TinyGPT], type[GPTConfig]]:
     """The model class and the config class with the bug ``id``, planted in one of its ways.
 
     Raises ValueError if there is no such bug or no such planting.

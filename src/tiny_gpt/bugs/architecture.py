@@ -1,6 +1,6 @@
 """Bugs in how the parts are put together: positions, embedding and head, initial weights, norms, residuals, stack."""
 
-from .planting import UNCACHED, Bug, planting, swap
+from .planting import UNCACHED, Bug, Edit, planting, swap
 
 POSITIONS = "        pos = torch.arange(past, past + idx.size(1), device=idx.device)  # (T,)\n"
 EMBED = "        x = self.drop(self.wte(idx) + self.wpe(pos))  # (B, T, C): what the token is, plus where it stands\n"
@@ -28,7 +28,7 @@ GELU = "        self.act = nn.GELU()  # the exact one, x * Phi(x); GPT-2 was tra
 ACTIVATE = "        x = self.act(self.fc1(x))  # (B, T, 4C)\n"
 
 
-def own_norm(statistics: str):
+def own_norm(statistics: str) -> tuple[Edit, ...]:
     """Edits that give the blocks a LayerNorm of the learner's own, whose result comes from ``statistics``."""
     written = f'''\
 class LayerNorm(nn.Module):

@@ -3,6 +3,7 @@
 import difflib
 import linecache
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from .. import model
+from ..model import GPTConfig, TinyGPT
 
 Edit = tuple[str, str]  # (the text that stands in the source exactly once, what it becomes)
 
@@ -35,7 +37,7 @@ class Planting:
     edits: tuple[Edit, ...]
     on: tuple[Edit, ...] = ()
 
-    def build(self) -> tuple[type, type]:
+    def build(self) -> tuple[type[TinyGPT], type[GPTConfig]]:
         """The model class and the config class with this bug in them."""
         return build(self)
 
@@ -62,7 +64,7 @@ def source() -> str:
     return Path(model.__file__).read_text(encoding="utf-8")
 
 
-def edited(text: str, edits) -> str:
+def edited(text: str, edits: Iterable[Edit]) -> str:
     """``text`` with every edit made, in order. Raises ValueError if an old text does not stand there exactly once."""
     for old, new in edits:
         if text.count(old) != 1:
@@ -77,12 +79,12 @@ def combined(*plantings: Planting) -> str:
     return edited(source(), (*preparations, *chain.from_iterable(p.edits for p in plantings)))
 
 
-def build(*plantings: Planting) -> tuple[type, type]:
+def build(*plantings: Planting) -> tuple[type[TinyGPT], type[GPTConfig]]:
     """The model class and the config class with all of these bugs; without any, a fresh copy of the right ones."""
     return run(combined(*plantings), "_".join(p.name for p in plantings))
 
 
-def run(text: str, name: str = "") -> tuple[type, type]:
+def run(text: str, name: str = "") -> tuple[type[TinyGPT], type[GPTConfig]]:
     """Run ``text`` as a module of its own and return its TinyGPT and GPTConfig."""
     module = ModuleType(f"tiny_gpt_{name.replace('-', '_')}")
     module.__file__ = f"<{name or 'tiny_gpt'}>"
