@@ -1,8 +1,9 @@
 # The commands of this project: `make` alone lists them. Everything is made in .venv, nothing outside this folder.
 PYTHON ?= python3
 BIN := .venv/bin
-# -W and -n: a warning or a broken reference is an error; --keep-going: all of them are reported, not only the first
-JB := $(BIN)/jupyter-book build -W -n --keep-going
+# -W and -n: a warning or a broken reference is an error; --keep-going: all of them are reported, not only the first.
+# One thread: the models are small, and on a machine that has other work two threads wait for each other.
+JB := OMP_NUM_THREADS=1 $(BIN)/jupyter-book build -W -n --keep-going
 SITE := _build/html/index.html
 export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
