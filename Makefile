@@ -65,8 +65,10 @@ serve: book ## show the book at http://localhost:8000
 bench: .venv/made-dev book ## measure what is how fast, pages included: bench/results.md (some minutes)
 	$(BIN)/python bench/bench.py
 
-weights: .venv/made ## train the model that the package carries again, from its seed (minutes)
-	$(BIN)/python -c "from tiny_gpt import weights; weights.make()"
+weights: PRESET ?= cpu
+weights: .venv/made ## train a model that the package carries again, from its seed: PRESET=cpu (minutes) or cpu-long
+	OMP_NUM_THREADS=1 $(BIN)/python -c "from tiny_gpt import weights; \
+	  weights.make('$(PRESET)', '_build/weights/$(PRESET)', 'book/assets/runs/$(PRESET).json')"
 
 clinic: .venv/made ## train the clinic's patients again, from their seeds (minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -c "from tiny_gpt import clinic; clinic.make()"

@@ -18,7 +18,7 @@ import torch
 
 from tiny_gpt import GPTConfig, TinyGPT
 from tiny_gpt.data import CharTokenizer, load_shakespeare, split
-from tiny_gpt.train import PRESETS, Trainer
+from tiny_gpt.train import PRESETS, Trainer, whole_loss
 
 RECORD = Path(__file__).parents[1] / "book" / "assets" / "runs" / "speedrun.json"
 SEEDS = (1337, 1338, 1339)
@@ -35,16 +35,6 @@ RECIPES = {
     "cosine down to a tenth": replace(FAST, schedule="cosine", min_lr=FAST.learning_rate / 10),
     "warm-up of 100 steps": replace(FAST, warmup_steps=100),
 }
-
-
-@torch.no_grad()
-def whole_loss(model: TinyGPT, ids: torch.Tensor) -> float:
-    """The mean loss, nats, over all windows of ids (N,) that do not overlap."""
-    T = model.config.block_size
-    n = (len(ids) - 1) // T
-    x, y = ids[: n * T].view(n, T), ids[1 : n * T + 1].view(n, T)  # (n, T) each
-    parts = [(len(a), model(a, b)[1].item()) for a, b in zip(x.split(128), y.split(128), strict=True)]
-    return sum(size * loss for size, loss in parts) / n
 
 
 def race(sizes: GPTConfig, ids: torch.Tensor, *plans) -> tuple[list[TinyGPT], list[float]]:

@@ -323,6 +323,17 @@ def evaluate(model: TinyGPT, ids: Integer[Tensor, "N"], config: TrainConfig, *, 
     return float(torch.stack(list(losses)).double().mean())
 
 
+@torch.no_grad()
+def whole_loss(model: TinyGPT, ids: Integer[Tensor, "N"]) -> float:
+    """The mean loss, nats, of a model in eval mode on all windows of ids (N,) that do not overlap."""
+    T = model.config.block_size
+    n = (len(ids) - 1) // T
+    ids = ids.to(model.wte.weight.device)
+    x, y = ids[: n * T].view(n, T), ids[1 : n * T + 1].view(n, T)  # (n, T) each
+    parts = [(len(a), model(a, b)[1].item()) for a, b in zip(x.split(64), y.split(64), strict=True)]
+    return sum(size * loss for size, loss in parts) / n
+
+
 def _losses(model, forward, ids, config, batches, dtype, team=Team()) -> Iterator[Tensor]:  # noqa: B008 (frozen)
     """The loss (a scalar) on this process's share of each fixed batch; ``forward`` may be the model's compiled form."""
     generator = torch.Generator().manual_seed(config.eval_seed)
