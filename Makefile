@@ -1,8 +1,9 @@
 # The commands of this project: `make` alone lists them. Everything is made in .venv, nothing outside this folder.
 PYTHON ?= python3
 BIN := .venv/bin
-# -W and -n: a warning or a broken reference is an error; --keep-going: all of them are reported, not only the first
-JB := $(BIN)/jupyter-book build -W -n --keep-going
+# -W and -n: a warning or a broken reference is an error; --keep-going: all of them are reported, not only the first.
+# One thread: the models are small, and on a machine that has other work two threads wait for each other.
+JB := OMP_NUM_THREADS=1 $(BIN)/jupyter-book build -W -n --keep-going
 SITE := _build/html/index.html
 export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -65,8 +66,10 @@ serve: book ## show the book at http://localhost:8000
 bench: .venv/made-dev book ## measure what is how fast, pages included: bench/results.md (some minutes)
 	$(BIN)/python bench/bench.py
 
-weights: .venv/made ## train the model that the package carries again, from its seed (minutes)
-	$(BIN)/python -c "from tiny_gpt import weights; weights.make()"
+weights: PRESET ?= cpu
+weights: .venv/made ## train a model that the package carries again, from its seed: PRESET=cpu (minutes) or cpu-long
+	OMP_NUM_THREADS=1 $(BIN)/python -c "from tiny_gpt import weights; \
+	  weights.make('$(PRESET)', '_build/weights/$(PRESET)', 'book/assets/runs/$(PRESET).json')"
 
 clinic: .venv/made ## train the clinic's patients again, from their seeds (minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -c "from tiny_gpt import clinic; clinic.make()"

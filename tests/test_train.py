@@ -1,5 +1,7 @@
 """train.py: the schedule, the very same run after a break, checkpoints that are whole, and runs that fail well."""
 
+import contextlib
+import functools
 import itertools
 import json
 import math
@@ -508,6 +510,8 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_says_where(tmp_path, make
                 self.calls = getattr(self, "calls", 0) + 1
                 if self.calls == 7:
                     loss = loss * math.nan
+                if self.calls == 3:  # a bias that is pulled hardest of all, once
+                    loss = loss + 1e3 * self.blocks[1].mlp.fc2.bias[0]
             return logits, loss
 
     model = Breaks(SIZES)
@@ -517,7 +521,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_says_where(tmp_path, make
     says = str(caught.value)
     assert "the loss became nan at step 6" in says
     assert f"learning rate {learning_rate(6, SHORT):.3g}" in says
-    assert "largest gradient norm so far" in says
+    assert "largest gradient that of blocks.1.mlp.fc2.bias at step 2, norm 1e+03" in says
     assert f"The checkpoint of step 4 in {tmp_path} is whole" in says
     assert len(history.loss) == 4
     *_, meta = load_checkpoint(tmp_path / "last.pt")
@@ -583,14 +587,66 @@ def test_bfloat16_on_request_trains_too():
     assert all(p.dtype == torch.float32 for p in history.model.parameters())
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_float16_trains_with_a_scaler_and_goes_on_after_a_break(tmp_path, optimizer):
+    config = replace(SHORT, dtype="float16", optimizer=optimizer)
+    whole = run(config)
+    assert whole.valid_loss[-1] < whole.valid_loss[0]
+    # Half precision rounds each number by 2^-11 of itself at most: the first losses are the single precision's nearly.
+    first = run(replace(config, dtype="float32"))
+    assert 0 < abs(whole.loss[0] - first.loss[0]) < first.loss[0] * 2**-9
+    assert all(p.dtype == torch.float32 for p in whole.model.parameters())
+    with pytest.raises(Stop):
+        run(config, out=tmp_path, on_eval=stop_at(4))
+    resumed = run(config, out=tmp_path, resume=True)
+    assert resumed.loss == whole.loss
+    assert same(weights(resumed.model), weights(whole.model))
+
+
+@pytest.mark.parametrize("bad", [math.inf, math.nan])
+@pytest.mark.parametrize("name", ["wte.weight", "blocks.0.mlp.fc1.weight"])  # AdamW's, Muon's
+def test_a_gradient_that_overflowed_leaves_the_whole_update_out(bad, name):
+    trainer = training.Trainer(SIZES, TRAIN, VALID, replace(SHORT, dtype="float16", optimizer="muon"), None, None)
+    trainer.update()
+    before, scale = weights(trainer.model), trainer.scaler.get_scale()
+    hook = trainer.model.get_parameter(name).register_hook(lambda grad: grad * bad)
+    trainer.update()
+    assert same(weights(trainer.model), before)
+    assert trainer.scaler.get_scale() == scale / 2
+    hook.remove()
+    trainer.update()
+    assert not same(weights(trainer.model), before)
+    assert all(p.isfinite().all() for p in trainer.model.parameters())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_the_compiled_model_trains_to_the_same_losses(monkeypatch, dtype):
+    """The model as torch.compile traces it, forward and backward, run without generating code, which takes minutes."""
+    calls = []
+
+    def traced(model):
+        calls.append(model)
+        return torch.compile.__wrapped__(model, backend="aot_eager", fullgraph=True)
+
+    functools.update_wrapper(traced, torch.compile)
+    monkeypatch.setattr(torch, "compile", traced)
+    config = replace(SHORT, dtype=dtype)
+    compiled = run(replace(config, compile=True))
+    assert calls
+    plain = run(config)
+    eps = 2.0**-23 if dtype == "float32" else 2.0**-8
+    assert compiled.loss == pytest.approx(plain.loss, rel=30 * eps)
+
+
 @pytest.mark.parametrize(
     ("device", "capability", "expected"),
     [("cpu", None, "float32"), ("mps", None, "float32"), ("cuda", (7, 5), "float16"), ("cuda", (8, 0), "bfloat16")],
 )  # fmt: skip
 def test_the_precision_is_the_devices_own(monkeypatch, device, capability, expected):
     """A T4 (7.5) has no bfloat16 of its own, an A100 (8.0) has."""
-    monkeypatch.setattr(torch.version, "hip", None)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    emulated = {True: True, False: (capability or (0,))[0] >= 8}
+    monkeypatch.setattr(torch.cuda, "device", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: emulated[including_emulation])
     assert training._precision(TrainConfig(), torch.device(device)) == getattr(torch, expected)
     assert training._precision(TrainConfig(dtype="float32"), torch.device(device)) == torch.float32
 

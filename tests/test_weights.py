@@ -1,5 +1,8 @@
 """weights.py: a model survives the file, and what is not such a file is told apart."""
 
+import json
+from dataclasses import asdict
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -55,8 +58,9 @@ def test_a_truncated_file_is_damaged(make, tmp_path):
         weights.load(path)
 
 
-def test_the_carried_models_loss_is_what_its_provenance_says(shakespeare):
-    model, tokenizer, provenance = weights.load("shakespeare-cpu")
+@pytest.mark.parametrize("name", weights.carried())
+def test_a_carried_models_loss_is_what_its_provenance_says(shakespeare, name):
+    model, tokenizer, provenance = weights.load(name)
     _, valid = split(tokenizer.encode(shakespeare))
     run = provenance["train_config"]
     config = TrainConfig(batch_size=run["batch_size"], eval_batches=run["eval_batches"], eval_seed=run["eval_seed"])
@@ -146,3 +150,24 @@ def test_what_cannot_be_exported_leaves_no_file(run, tmp_path):
     with pytest.raises(FileNotFoundError, match="no checkpoint"):
         weights.export(tmp_path / "nothing.pt", path, text)
     assert not list(tmp_path.iterdir())
+
+
+def test_making_goes_on_with_a_run_and_keeps_a_record(tmp_path, monkeypatch, shakespeare):
+    sizes = dict(block_size=8, n_layer=1, n_head=2, n_embd=8)
+    plan = TrainConfig(max_steps=4, batch_size=2, warmup_steps=1, eval_every=2, eval_batches=2, device="cpu")
+    monkeypatch.setitem(weights.PRESETS, "tiny", (sizes, plan))
+    monkeypatch.setattr(weights, "FOLDER", tmp_path / "trained")
+    monkeypatch.setattr(weights, "load_shakespeare", lambda: shakespeare[:20_000])
+    weights.make("tiny", tmp_path / "run", tmp_path / "runs" / "tiny.json")
+    record = json.loads((tmp_path / "runs" / "tiny.json").read_text())
+    model, tokenizer, provenance = weights.load(tmp_path / "trained" / "shakespeare-tiny.safetensors")
+    assert record == {"model": asdict(model.config), **provenance}
+    assert record["run"]["eval_step"] == [0, 2, 4]
+    _, valid = split(tokenizer.encode(shakespeare[:20_000]))
+    # by hand: the mean over all windows; the file's half precision moves it by far less than this
+    losses = [model(valid[i : i + 8][None], valid[i + 1 : i + 9][None])[1].item() for i in range(0, len(valid) - 8, 8)]
+    assert record["exact_whole_valid_loss"] == pytest.approx(sum(losses) / len(losses), abs=1e-3)
+    weights.make("tiny", tmp_path / "run")  # the run is over: only the file is written again
+    again, _, told = weights.load(tmp_path / "trained" / "shakespeare-tiny.safetensors")
+    assert told == provenance
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), again.parameters(), strict=True))

@@ -323,6 +323,17 @@ def evaluate(model: TinyGPT, ids: Integer[Tensor, "N"], config: TrainConfig, *, 
     return float(torch.stack(list(losses)).double().mean())
 
 
+@torch.no_grad()
+def whole_loss(model: TinyGPT, ids: Integer[Tensor, "N"]) -> float:
+    """The mean loss, nats, of a model in eval mode on all windows of ids (N,) that do not overlap."""
+    T = model.config.block_size
+    n = (len(ids) - 1) // T
+    ids = ids.to(model.wte.weight.device)
+    x, y = ids[: n * T].view(n, T), ids[1 : n * T + 1].view(n, T)  # (n, T) each
+    parts = [(len(a), model(a, b)[1].item()) for a, b in zip(x.split(64), y.split(64), strict=True)]
+    return sum(size * loss for size, loss in parts) / n
+
+
 def _losses(model, forward, ids, config, batches, dtype, team=Team()) -> Iterator[Tensor]:  # noqa: B008 (frozen)
     """The loss (a scalar) on this process's share of each fixed batch; ``forward`` may be the model's compiled form."""
     generator = torch.Generator().manual_seed(config.eval_seed)
@@ -343,9 +354,9 @@ def _precision(config: TrainConfig, device: torch.device) -> torch.dtype:
         return getattr(torch, config.dtype)
     if device.type != "cuda":
         return torch.float32
-    # torch.cuda.is_bf16_supported() is also True where bfloat16 is only emulated, as on a T4: far slower than that
-    # GPU's own float16. To ask it for native support needs a newer torch than the oldest that this package allows.
-    native = torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
+    # Emulated bfloat16, as a T4 has it, is far slower than that GPU's own float16.
+    with torch.cuda.device(device):
+        native = torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.bfloat16 if native else torch.float16
 
 
@@ -392,7 +403,8 @@ class Trainer:
         self.history = History(model=self.model)
         self.step = 0
         self.training_seconds = 0.0  # spent on updates
-        self.pending = []  # (loss, gradient norm, learning rate) of updates that are still only on the device
+        self.pending = []  # (loss, gradient norm, learning rate, ...) of updates that are still only on the device
+        self.steepest = (0.0, "", 0)  # the largest gradient so far: its norm, whose it is, the update
         self.stopping = False  # whether somebody in the team was asked to stop, known to all at the same step
 
     def _check(self, train_ids, valid_ids):
@@ -473,12 +485,16 @@ class Trainer:
             losses.append(loss.detach())
         for optimizer in self.optimizers:
             self.scaler.unscale_(optimizer)
+        grads = [p.grad for p in self.model.parameters()]  # None for one that is frozen
+        heights = torch.stack([torch.zeros((), device=self.device) if g is None else g.norm() for g in grads])
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip or math.inf)
         loss = torch.stack(losses).mean().float()
         loss, stop = self.team.mean(torch.stack([loss, torch.full_like(loss, asked)]))
-        self.pending.append((loss, norm, lr, stop))
-        for optimizer in self.optimizers:
-            self.scaler.step(optimizer)
+        self.pending.append((loss, norm, lr, stop, *heights.max(0)))
+        # Each optimizer alone would look at its own parameters only, and one number that overflowed spoils them all.
+        if not self.scaler.is_enabled() or norm.isfinite():
+            for optimizer in self.optimizers:
+                self.scaler.step(optimizer)
         self.scaler.update()
         self.model.zero_grad(set_to_none=True)
         self.step += 1
@@ -488,13 +504,18 @@ class Trainer:
         if not self.pending:
             return
         history = self.history
-        losses, norms, rates, stops = zip(*self.pending, strict=True)
-        losses, norms, stops = (torch.stack(numbers).tolist() for numbers in (losses, norms, stops))
+        losses, norms, rates, stops, heights, whose = zip(*self.pending, strict=True)
+        losses, norms, stops, heights, whose = (
+            torch.stack(numbers).tolist() for numbers in (losses, norms, stops, heights, whose)
+        )
         self.stopping = self.stopping or any(stops)
         self.pending = []
-        for loss, norm, lr in zip(losses, norms, rates, strict=True):
+        for loss, norm, lr, height, index in zip(losses, norms, rates, heights, whose, strict=True):
             if not math.isfinite(loss):
                 raise FloatingPointError(self._diverged(loss, lr))
+            if self.steepest[0] < height < math.inf:
+                name = [name for name, _ in self.model.named_parameters()][index]
+                self.steepest = (height, name, len(history.loss))
             history.loss.append(loss)
             history.lr.append(lr)
             history.grad_norm.append(norm)
@@ -502,9 +523,9 @@ class Trainer:
 
     def _diverged(self, loss: float, lr: float) -> str:
         history = self.history
-        step, norms = len(history.loss), history.grad_norm
-        largest = max(range(len(norms)), key=norms.__getitem__, default=None)
-        gradient = "" if largest is None else f", largest gradient norm so far {norms[largest]:.3g} at step {largest}"
+        step = len(history.loss)
+        height, name, at = self.steepest
+        gradient = f", largest gradient that of {name} at step {at}, norm {height:.3g}" if name else ""
         saved = history.eval_step[-1] if self.out and history.eval_step else None
         kept = "" if saved is None else f" The checkpoint of step {saved} in {self.out} is whole."
         return (

@@ -6,6 +6,7 @@
 
 import json
 import os
+import platform
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from .data import CharTokenizer, load_shakespeare, split
 from .model import GPTConfig, TinyGPT
-from .train import PRESETS, History, TrainConfig, evaluate, fingerprint, load_checkpoint, train
+from .train import PRESETS, History, TrainConfig, evaluate, fingerprint, load_checkpoint, train, whole_loss
 
 FOLDER = Path(__file__).with_name("trained")
 FORMAT = "tiny-gpt weights 1"
@@ -130,27 +131,50 @@ def for_page(name: str) -> bytes:
     return to_bytes(model, tokenizer, {**provenance, "rounded_later": "int8"}, int8=True)
 
 
-def make(preset: str = "cpu") -> None:
-    """Train a preset on Shakespeare from its seed, as ``make weights`` does, and put the model into ``trained``."""
+def make(preset: str = "cpu", out: str | os.PathLike | None = None, record: str | os.PathLike | None = None) -> None:
+    """Train a preset on Shakespeare from its seed, as ``make weights`` does, and put the model into ``trained``.
+
+    ``out`` is the folder of ``train``'s checkpoints; a run that is in there goes on. ``record`` is a JSON file for what
+    happened: the curve and the samples, device, seconds, versions, seed. A model of more than a million parameters is
+    stored in int8.
+    """
     text = load_shakespeare()
     tokenizer = CharTokenizer(text)
     train_ids, valid_ids = split(tokenizer.encode(text))
     sizes, plan = PRESETS[preset]
-    history = train(
-        GPTConfig(vocab_size=tokenizer.vocab_size, **sizes), train_ids, valid_ids, plan, tokenizer=tokenizer
-    )
+    config = GPTConfig(vocab_size=tokenizer.vocab_size, **sizes)
+    resume = out is not None and (Path(out) / "last.pt").exists()
+    history = train(config, train_ids, valid_ids, plan, tokenizer=tokenizer, out=out, resume=resume)
     FOLDER.mkdir(exist_ok=True)
-    finish(FOLDER / f"shakespeare-{preset}.safetensors", history, plan, tokenizer, valid_ids)
+    finish(FOLDER / f"shakespeare-{preset}.safetensors", history, plan, tokenizer, valid_ids, record)
 
 
-def finish(path: Path, history: History, plan: TrainConfig, tokenizer: CharTokenizer, valid_ids: Tensor) -> None:
-    """Save a run's model with its provenance; the validation loss is that of the weights as the file has them."""
+def finish(
+    path: Path,
+    history: History,
+    plan: TrainConfig,
+    tokenizer: CharTokenizer,
+    valid_ids: Tensor,
+    record: str | os.PathLike | None = None,
+) -> None:
+    """Save a run's model with its provenance; the validation losses are those of the weights as the file has them."""
+    run = {f: getattr(history, f) for f in ("eval_step", "train_loss", "valid_loss", "seconds", "samples")}
     about = {
         "text": "Tiny Shakespeare, first 90 % of the characters",
         "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "run": {**run, "seconds": [round(s, 1) for s in history.seconds]},
+        "exact_whole_valid_loss": whole_loss(history.model.eval(), valid_ids),  # before they were rounded
     }
-    _save_measured(path, history.model, tokenizer, valid_ids, plan, about)
+    int8 = history.model.get_num_params() > 1_000_000
+    _save_measured(path, history.model, tokenizer, valid_ids, plan, about, int8)
+    if record is not None:
+        *_, provenance = load(path)
+        Path(record).parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"model": asdict(history.model.config), **provenance}, indent=1)
+        Path(record).write_text(text + "\n", encoding="utf-8")
 
 
 def export(
