@@ -17,11 +17,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Literal, NamedTuple
+from types import FrameType
+from typing import IO, Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Integer
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from .data import CharTokenizer, get_batch
@@ -77,7 +78,7 @@ class TrainConfig:
     compile: bool = False
     """Whether to try torch.compile: a minute at first, then faster steps, mostly on a GPU."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         """Raises ValueError for values that make no sense. (The class's own docstring is a heading in --help.)"""
         for counted in fields(self):  # a run of 2.5 steps would never end
             value = getattr(self, counted.name)
@@ -110,12 +111,12 @@ class TrainConfig:
 class Preset(NamedTuple):
     """A tried combination: ``GPTConfig(vocab_size=V, **preset.model)`` and ``preset.train``."""
 
-    model: dict[str, int | float | bool]
+    model: dict[str, Any]
     train: TrainConfig
 
 
 # nanoGPT's model for a laptop, of both presets for a CPU
-SMALL = dict(block_size=64, n_layer=4, n_head=4, n_embd=128, dropout=0.0, bias=False)
+SMALL: dict[str, Any] = dict(block_size=64, n_layer=4, n_head=4, n_embd=128, dropout=0.0, bias=False)
 PRESETS = {
     # nanoGPT's README for a laptop without a GPU: about a minute, validation loss 1.88.
     "cpu": Preset(
@@ -210,9 +211,9 @@ class History:
         loss, step = min(zip(self.valid_loss, self.eval_step, strict=True))
         return step, loss
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write JSON lines: one for each update, evaluation and sample, each with its ``step``."""
-        lines = []
+        lines: list[dict[str, Any]] = []
         for step, (loss, lr, norm) in enumerate(zip(self.loss, self.lr, self.grad_norm, strict=True)):
             # JSON has no infinity; a float16 gradient can be infinite (its update is then left out).
             lines.append({"step": step, "loss": loss, "lr": lr, "grad_norm": norm if math.isfinite(norm) else None})
@@ -224,7 +225,7 @@ class History:
         _write_atomically(Path(path), lambda file: file.write(text.encode()))
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> "History":
+    def load(cls, path: str | os.PathLike[str]) -> "History":
         """Read what ``save`` wrote. Raises ValueError for a line that is none of its."""
         history = cls()
         for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
@@ -261,7 +262,7 @@ def train(
     config: TrainConfig,
     *,
     tokenizer: CharTokenizer | None = None,
-    out: str | os.PathLike | None = None,
+    out: str | os.PathLike[str] | None = None,
     resume: bool = False,
     on_eval: Callable[[History], object] | None = None,
     progress: bool = True,
@@ -331,10 +332,19 @@ def whole_loss(model: TinyGPT, ids: Integer[Tensor, "N"]) -> float:
     ids = ids.to(model.wte.weight.device)
     x, y = ids[: n * T].view(n, T), ids[1 : n * T + 1].view(n, T)  # (n, T) each
     parts = [(len(a), model(a, b)[1].item()) for a, b in zip(x.split(64), y.split(64), strict=True)]
-    return sum(size * loss for size, loss in parts) / n
+    total: float = sum(size * loss for size, loss in parts)
+    return total / n
 
 
-def _losses(model, forward, ids, config, batches, dtype, team=Team()) -> Iterator[Tensor]:  # noqa: B008 (frozen)
+def _losses(
+    model: TinyGPT,
+    forward: nn.Module,
+    ids: Integer[Tensor, "N"],
+    config: TrainConfig,
+    batches: int,
+    dtype: torch.dtype,
+    team: Team = Team(),  # noqa: B008 (frozen)
+) -> Iterator[Tensor]:
     """The loss (a scalar) on this process's share of each fixed batch; ``forward`` may be the model's compiled form."""
     generator = torch.Generator().manual_seed(config.eval_seed)
     modes = [(module, module.training) for module in model.modules()]
@@ -351,7 +361,8 @@ def _losses(model, forward, ids, config, batches, dtype, team=Team()) -> Iterato
 
 def _precision(config: TrainConfig, device: torch.device) -> torch.dtype:
     if config.dtype != "auto":
-        return getattr(torch, config.dtype)
+        dtype: torch.dtype = getattr(torch, config.dtype)
+        return dtype
     if device.type != "cuda":
         return torch.float32
     # Emulated bfloat16, as a T4 has it, is far slower than that GPU's own float16.
@@ -372,7 +383,7 @@ def _optimizers(model: TinyGPT, config: TrainConfig, device: torch.device) -> li
     return [adamw, Muon(matrices, config.learning_rate, config.weight_decay)]
 
 
-def _autocast(device: torch.device, dtype: torch.dtype):
+def _autocast(device: torch.device, dtype: torch.dtype) -> contextlib.AbstractContextManager[object]:
     if dtype == torch.float32:
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype)
@@ -381,7 +392,15 @@ def _autocast(device: torch.device, dtype: torch.dtype):
 class Trainer:
     """One run: everything that changes while it goes on, and how to save and restore it."""
 
-    def __init__(self, model, train_ids, valid_ids, config, tokenizer, out):
+    def __init__(
+        self,
+        model: TinyGPT | GPTConfig,
+        train_ids: Integer[Tensor, "N_train"],
+        valid_ids: Integer[Tensor, "N_valid"],
+        config: TrainConfig,
+        tokenizer: CharTokenizer | None,
+        out: Path | None,
+    ):
         self.config, self.tokenizer, self.out = config, tokenizer, out
         self.team = Team.here()
         self.device = usable_device(self.team.own_device(usable_device(config.device)))
@@ -389,7 +408,9 @@ class Trainer:
         if isinstance(model, GPTConfig):
             with self.random:
                 model = TinyGPT(model)
-        self.model = self.forward = self.parallel = model.to(self.device)
+        self.model = model.to(self.device)
+        self.forward: nn.Module = self.model  # the same, compiled if that is asked for
+        self.parallel: nn.Module = self.model  # and with its gradients averaged over the team
         if self.team.rank:  # the same weights everywhere, but dropout of one's own
             self.random = _OwnRandomness(self.device, config.seed + self.team.rank)
         self._check(train_ids, valid_ids)
@@ -403,11 +424,12 @@ class Trainer:
         self.history = History(model=self.model)
         self.step = 0
         self.training_seconds = 0.0  # spent on updates
-        self.pending = []  # (loss, gradient norm, learning rate, ...) of updates that are still only on the device
+        # (loss, gradient norm, learning rate, ...) of updates that are still only on the device
+        self.pending: list[tuple[Tensor, Tensor, float, Tensor, Tensor, Tensor]] = []
         self.steepest = (0.0, "", 0)  # the largest gradient so far: its norm, whose it is, the update
         self.stopping = False  # whether somebody in the team was asked to stop, known to all at the same step
 
-    def _check(self, train_ids, valid_ids):
+    def _check(self, train_ids: Integer[Tensor, "N_train"], valid_ids: Integer[Tensor, "N_valid"]) -> None:
         sizes, config = self.model.config, self.config
         for name, ids in (("training", train_ids), ("validation", valid_ids)):
             if len(ids) <= sizes.block_size:
@@ -434,7 +456,7 @@ class Trainer:
 
     # --- The loop
 
-    def loop(self, interrupts, bar, on_eval):
+    def loop(self, interrupts: "_Interrupts", bar: "_Bar", on_eval: Callable[[History], object] | None) -> None:
         config, history = self.config, self.history
         while True:
             evaluated = bool(history.eval_step) and history.eval_step[-1] == self.step
@@ -461,11 +483,11 @@ class Trainer:
             self.training_seconds += elapsed
             bar.update(elapsed)
 
-    def asked(self, interrupts) -> bool:
+    def asked(self, interrupts: "_Interrupts") -> bool:
         """Whether to stop here. A team stops together, at a step at which all know that one of them was asked."""
         return interrupts.asked if self.team.size == 1 else self.stopping
 
-    def update(self, asked: bool = False):
+    def update(self, asked: bool = False) -> None:
         """One update of the weights, with the averaged gradient of ``accumulate`` batches."""
         config, sizes = self.config, self.model.config
         lr = learning_rate(self.step, config)
@@ -478,7 +500,8 @@ class Trainer:
             x, y = get_batch(self.train_ids, config.batch_size, sizes.block_size, generator=self.order)  # (B, T)
             x, y = self.team.share(x, y)
             waits = self.team.size > 1 and i < config.accumulate - 1  # gradients travel once an update
-            with self.parallel.no_sync() if waits else contextlib.nullcontext():
+            # The type ignored: in a team it is a DistributedDataParallel, which can wait.
+            with self.parallel.no_sync() if waits else contextlib.nullcontext():  # type: ignore[operator]
                 with self.random, _autocast(self.device, self.dtype):
                     _, loss = self.parallel(x, y)
                 self.scaler.scale(loss / config.accumulate).backward()
@@ -499,15 +522,14 @@ class Trainer:
         self.model.zero_grad(set_to_none=True)
         self.step += 1
 
-    def flush(self, bar):
+    def flush(self, bar: "_Bar") -> None:
         """Fetch the losses of the latest updates from the device, and stop if one is not a number."""
         if not self.pending:
             return
         history = self.history
-        losses, norms, rates, stops, heights, whose = zip(*self.pending, strict=True)
-        losses, norms, stops, heights, whose = (
-            torch.stack(numbers).tolist() for numbers in (losses, norms, stops, heights, whose)
-        )
+        columns = list(zip(*self.pending, strict=True))
+        rates = columns.pop(2)  # the only numbers that are here already
+        losses, norms, stops, heights, whose = (torch.stack(numbers).tolist() for numbers in columns)
         self.stopping = self.stopping or any(stops)
         self.pending = []
         for loss, norm, lr, height, index in zip(losses, norms, rates, heights, whose, strict=True):
@@ -533,7 +555,7 @@ class Trainer:
             f"Lower learning_rate, lengthen warmup_steps or clip gradients.{kept}"
         )
 
-    def evaluate(self, interrupts, bar) -> bool:
+    def evaluate(self, interrupts: "_Interrupts", bar: "_Bar") -> bool:
         """Append the losses on both splits to the history; False if Ctrl-C came before they were there."""
         self.flush(bar)
         means = []
@@ -555,11 +577,11 @@ class Trainer:
         bar.say(f"step {self.step}: training loss {means[0]:.4f}, validation loss {means[1]:.4f} nats")
         return True
 
-    def sample(self, bar):
+    def sample(self, bar: "_Bar") -> None:
         """Let the model write, from a generator of its own, so that samples change nothing else."""
         config, samples = self.config, self.history.samples
         due = config.sample_every and (self.step % config.sample_every == 0 or self.step == config.max_steps)
-        if not due or self.team.rank or (samples and samples[-1][0] == self.step):
+        if not due or self.tokenizer is None or self.team.rank or (samples and samples[-1][0] == self.step):
             return
         vocab = self.tokenizer.vocab
         start = self.tokenizer.encode("\n" if "\n" in vocab else vocab[0])[None].to(self.device)  # (1, 1)
@@ -568,14 +590,14 @@ class Trainer:
         samples.append((self.step, self.tokenizer.decode(ids)))
         bar.say(f"--- a sample after {self.step} steps ---\n{samples[-1][1]}\n---")
 
-    def compiled(self):
+    def compiled(self) -> nn.Module:
         """The compiled model, or the plain one and a sentence about why: tried on a batch that is then forgotten."""
         generator = torch.Generator().manual_seed(0)
         x, y = get_batch(self.train_ids, self.config.batch_size, self.model.config.block_size, generator=generator)
         x, y = self.team.share(x, y)
         before = self.random.state
         try:
-            compiled = torch.compile(self.model)
+            compiled: nn.Module = torch.compile(self.model)  # type: ignore[assignment]  # a Module, of a Module
             self.model.train()
             with self.random, _autocast(self.device, self.dtype):
                 compiled(x, y)[1].backward()
@@ -590,17 +612,17 @@ class Trainer:
 
     # --- Saving and restoring
 
-    def save(self, best: bool):
+    def save(self, best: bool) -> None:
         """Write the checkpoints. The first of a team does, and the others wait until they are there."""
         if self.out is None:
             return
         randoms = self.team.collect(self.random.state)
         if self.team.rank == 0:
-            self.write(best, randoms)
+            self.write(self.out, best, randoms)
         self.team.collect(None)
 
-    def write(self, best: bool, randoms: list[dict[str, Tensor]]):
-        self.history.save(self.out / "history.jsonl")
+    def write(self, out: Path, best: bool, randoms: list[dict[str, Tensor]]) -> None:
+        self.history.save(out / "history.jsonl")
         checkpoint = {
             "format": FORMAT,
             "step": self.step,
@@ -614,7 +636,7 @@ class Trainer:
             "versions": _versions(),
         }
         if best:
-            _save(self.out / "best.pt", checkpoint)
+            _save(out / "best.pt", checkpoint)
         checkpoint["resume"] = {
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "scaler": self.scaler.state_dict(),
@@ -622,9 +644,9 @@ class Trainer:
             "randoms": randoms,
             "seconds": self.training_seconds,
         }
-        _save(self.out / "last.pt", checkpoint)
+        _save(out / "last.pt", checkpoint)
 
-    def restore(self):
+    def restore(self) -> None:
         if self.out is None:
             raise ValueError("resume=True needs the folder of the run to go on with: out=...")
         path = self.out / "last.pt"
@@ -682,18 +704,18 @@ class _OwnRandomness:
             state["mps"] = torch.mps.get_rng_state()
         return state
 
-    def _set(self, state: dict[str, Tensor]):
+    def _set(self, state: dict[str, Tensor]) -> None:
         torch.set_rng_state(state["cpu"])
         if "cuda" in state and self.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda"], self.device)
         elif "mps" in state and self.device.type == "mps":
             torch.mps.set_rng_state(state["mps"])
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._outside = self._get()
         self._set(self.state)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self.state = self._get()
         self._set(self._outside)
 
@@ -701,22 +723,22 @@ class _OwnRandomness:
 class _Interrupts:
     """``with`` it, Ctrl-C only sets ``asked``, so that no update is cut in two; a second one stops at once."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.asked = False
-        self._before = None
+        self._before: Callable[[int, FrameType | None], object] | int | None = None
 
-    def __enter__(self):
+    def __enter__(self) -> "_Interrupts":
         in_main = threading.current_thread() is threading.main_thread()
         if in_main and signal.getsignal(signal.SIGINT) not in (None, signal.SIG_IGN):
             self._before = signal.signal(signal.SIGINT, self._note)
         return self
 
-    def _note(self, *_):
+    def _note(self, *_: object) -> None:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 
@@ -731,24 +753,24 @@ class _Bar:
         shape = "{l_bar}{bar}| step {n_fmt}/{total_fmt}{postfix}, {remaining} left"
         self.bar = tqdm(total=config.max_steps, initial=step, disable=not shown, bar_format=shape, mininterval=0.5)
 
-    def __enter__(self):
+    def __enter__(self) -> "_Bar":
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self.bar.close()
 
-    def update(self, seconds: float):
+    def update(self, seconds: float) -> None:
         """One more step, which took so long."""
         self.steps += 1
         self.seconds += seconds
         self.bar.update(1)
 
-    def show(self, loss: float):
+    def show(self, loss: float) -> None:
         if self.shown:
             speed = f", {self.tokens_per_step * self.steps / self.seconds:,.0f} tokens/s" if self.steps else ""
             self.bar.set_postfix_str(f"loss {loss:.3f}{speed}", refresh=False)
 
-    def say(self, text: str):
+    def say(self, text: str) -> None:
         if self.shown:
             self.bar.write(text, file=sys.stderr)
 
@@ -762,8 +784,8 @@ KEYS = (
 
 
 def load_checkpoint(
-    path: str | os.PathLike, device: str | torch.device = "cpu"
-) -> tuple[TinyGPT, CharTokenizer | None, dict]:
+    path: str | os.PathLike[str], device: str | torch.device = "cpu"
+) -> tuple[TinyGPT, CharTokenizer | None, dict[str, Any]]:
     """A model saved by ``train``, its tokenizer (None if it had none) and what is known about how it came to be.
 
     ``path`` is a file, or a run's folder: then its ``best.pt``. The model is in eval mode. The third part has
@@ -800,11 +822,11 @@ def fingerprint(*splits: Integer[Tensor, "_"]) -> str:
     return digest.hexdigest()
 
 
-def _save(path: Path, checkpoint: dict):
+def _save(path: Path, checkpoint: dict[str, Any]) -> None:
     _write_atomically(path, lambda file: torch.save(checkpoint, file))
 
 
-def _write_atomically(path: Path, write: Callable):
+def _write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write beside and rename: whenever the machine stops, ``path`` is the old file or the new one, whole."""
     beside = path.with_name(path.name + ".part")
     try:
@@ -828,7 +850,7 @@ def _write_atomically(path: Path, write: Callable):
         raise OSError(f"{path} could not be written ({cause}); what was there before is still there") from error
 
 
-def _load(path: Path, device) -> dict:
+def _load(path: Path, device: torch.device) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint {path}")
     try:

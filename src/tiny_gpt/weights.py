@@ -10,6 +10,7 @@ import platform
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int8
@@ -24,6 +25,8 @@ from .train import PRESETS, History, TrainConfig, evaluate, fingerprint, load_ch
 FOLDER = Path(__file__).with_name("trained")
 FORMAT = "tiny-gpt weights 1"
 
+Provenance = dict[str, Any]  # where a model comes from: JSON
+
 
 def quantised(matrix: Float[Tensor, "rows columns"]) -> tuple[Int8[Tensor, "rows columns"], Float[Tensor, "rows"]]:
     """A matrix in 8 bits a number: whole numbers from -127 to 127, and each row's scale, which they are times of.
@@ -36,7 +39,12 @@ def quantised(matrix: Float[Tensor, "rows columns"]) -> tuple[Int8[Tensor, "rows
 
 
 def save(
-    path: str | os.PathLike, model: TinyGPT, tokenizer: CharTokenizer, provenance: dict, *, int8: bool = False
+    path: str | os.PathLike[str],
+    model: TinyGPT,
+    tokenizer: CharTokenizer,
+    provenance: Provenance,
+    *,
+    int8: bool = False,
 ) -> None:
     """Write the model in half precision, each matrix once, with everything needed to use it and to trust it.
 
@@ -50,7 +58,7 @@ def save(
     os.replace(beside, path)
 
 
-def to_bytes(model: TinyGPT, tokenizer: CharTokenizer, provenance: dict, *, int8: bool = False) -> bytes:
+def to_bytes(model: TinyGPT, tokenizer: CharTokenizer, provenance: Provenance | None, *, int8: bool = False) -> bytes:
     """What ``save`` writes."""
     header = {"format": FORMAT, "config": asdict(model.config), "vocab": tokenizer.vocab, "provenance": provenance}
     return safetensors.save(_tensors(model, int8), {key: json.dumps(value) for key, value in header.items()})
@@ -59,8 +67,8 @@ def to_bytes(model: TinyGPT, tokenizer: CharTokenizer, provenance: dict, *, int8
 def _tensors(model: TinyGPT, int8: bool) -> dict[str, Tensor]:
     """What a file holds."""
     tensors = {}
-    for name, p in model.named_parameters():  # the tied matrix comes once
-        p = p.detach().cpu()
+    for name, parameter in model.named_parameters():  # the tied matrix comes once
+        p = parameter.detach().cpu()
         if int8 and name.startswith("blocks.") and p.dim() == 2:
             tensors[name], tensors[f"{name}.scale"] = quantised(p.float())
         else:
@@ -79,7 +87,7 @@ def _model(config: GPTConfig, tensors: dict[str, Tensor]) -> TinyGPT:
     return model.eval()
 
 
-def load(name: str | os.PathLike) -> tuple[TinyGPT, CharTokenizer, dict]:
+def load(name: str | os.PathLike[str]) -> tuple[TinyGPT, CharTokenizer, Provenance]:
     """(model in eval mode and single precision, its tokenizer, its provenance) from a file or a name in ``trained``.
 
     Raises ValueError for a file that is damaged or not written by ``save``, with the names of what is there.
@@ -90,7 +98,7 @@ def load(name: str | os.PathLike) -> tuple[TinyGPT, CharTokenizer, dict]:
     return from_bytes(path.read_bytes(), path.name)
 
 
-def from_bytes(data: bytes, name: str = "the file") -> tuple[TinyGPT, CharTokenizer, dict]:
+def from_bytes(data: bytes, name: str = "the file") -> tuple[TinyGPT, CharTokenizer, Provenance]:
     """What ``load`` gives, from the contents of a file that errors call ``name``."""
     try:
         tensors = safetensors.load(data)
@@ -100,7 +108,7 @@ def from_bytes(data: bytes, name: str = "the file") -> tuple[TinyGPT, CharTokeni
     return _model(GPTConfig(**header["config"]), tensors), CharTokenizer(header["vocab"]), header["provenance"]
 
 
-def about(data: bytes, name: str = "the file") -> dict:
+def about(data: bytes, name: str = "the file") -> dict[str, Any]:
     """What a whole file says of its model, without making it: ``config``, ``vocab`` and ``provenance``."""
     header = _header(data).get("__metadata__", {})
     if header.get("format") != json.dumps(FORMAT):
@@ -111,9 +119,10 @@ def about(data: bytes, name: str = "the file") -> dict:
     return {key: json.loads(value) for key, value in header.items()}
 
 
-def _header(data: bytes) -> dict:
+def _header(data: bytes) -> dict[str, Any]:
     """The JSON at the beginning of a safetensors file, before which its length stands in 8 bytes."""
-    return json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    header: dict[str, Any] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return header
 
 
 def carried() -> list[str]:
@@ -131,7 +140,9 @@ def for_page(name: str) -> bytes:
     return to_bytes(model, tokenizer, {**provenance, "rounded_later": "int8"}, int8=True)
 
 
-def make(preset: str = "cpu", out: str | os.PathLike | None = None, record: str | os.PathLike | None = None) -> None:
+def make(
+    preset: str = "cpu", out: str | os.PathLike[str] | None = None, record: str | os.PathLike[str] | None = None
+) -> None:
     """Train a preset on Shakespeare from its seed, as ``make weights`` does, and put the model into ``trained``.
 
     ``out`` is the folder of ``train``'s checkpoints; a run that is in there goes on. ``record`` is a JSON file for what
@@ -155,9 +166,11 @@ def finish(
     plan: TrainConfig,
     tokenizer: CharTokenizer,
     valid_ids: Tensor,
-    record: str | os.PathLike | None = None,
+    record: str | os.PathLike[str] | None = None,
 ) -> None:
     """Save a run's model with its provenance; the validation losses are those of the weights as the file has them."""
+    model = history.model
+    assert model is not None  # train has put it there
     run = {f: getattr(history, f) for f in ("eval_step", "train_loss", "valid_loss", "seconds", "samples")}
     about = {
         "text": "Tiny Shakespeare, first 90 % of the characters",
@@ -166,19 +179,24 @@ def finish(
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "run": {**run, "seconds": [round(s, 1) for s in history.seconds]},
-        "exact_whole_valid_loss": whole_loss(history.model.eval(), valid_ids),  # before they were rounded
+        "exact_whole_valid_loss": whole_loss(model.eval(), valid_ids),  # before they were rounded
     }
-    int8 = history.model.get_num_params() > 1_000_000
-    _save_measured(path, history.model, tokenizer, valid_ids, plan, about, int8)
+    int8 = model.get_num_params() > 1_000_000
+    _save_measured(path, model, tokenizer, valid_ids, plan, about, int8)
     if record is not None:
         *_, provenance = load(path)
         Path(record).parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"model": asdict(history.model.config), **provenance}, indent=1)
+        text = json.dumps({"model": asdict(model.config), **provenance}, indent=1)
         Path(record).write_text(text + "\n", encoding="utf-8")
 
 
 def export(
-    checkpoint: str | os.PathLike, path: str | os.PathLike, text: str, *, int8: bool = False, batches: int = 20
+    checkpoint: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    text: str,
+    *,
+    int8: bool = False,
+    batches: int = 20,
 ) -> tuple[float, float]:
     """Write a checkpoint of ``train``, or the best one in a run's folder, to one file that ``load`` and pages read.
 
@@ -202,7 +220,15 @@ def export(
     return before, _save_measured(Path(path), model, tokenizer, valid_ids, plan, about, int8)
 
 
-def _save_measured(path, model, tokenizer, valid_ids, plan, about, int8=False) -> float:
+def _save_measured(
+    path: Path,
+    model: TinyGPT,
+    tokenizer: CharTokenizer,
+    valid_ids: Tensor,
+    plan: TrainConfig,
+    about: Provenance,
+    int8: bool = False,
+) -> float:
     """Save a model with its validation loss, nats, as the file has it, which is returned, and with ``about``."""
     stored = _model(model.config, _tensors(model, int8)).to(model.wte.weight.device)
     loss = evaluate(stored, valid_ids, plan)
