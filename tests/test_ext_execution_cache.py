@@ -83,7 +83,7 @@ def test_going_back_to_a_state_shows_its_outputs_without_running(book):
 
 
 @pytest.mark.parametrize(
-    "what", ["a new file", "a renamed file", "the pins", "a variable", "the file a variable names"]
+    "what", ["a new file", "a renamed file", "the pins", "a variable", "the file a variable names", "a record"]
 )
 def test_everything_else_that_outputs_are_made_from(book, what, monkeypatch):
     text = book.root / "text.txt"
@@ -97,6 +97,9 @@ def test_everything_else_that_outputs_are_made_from(book, what, monkeypatch):
             (book.root / "src" / "tiny_gpt" / "new.py").write_text("")
         case "a renamed file":
             (book.root / "src" / "tiny_gpt" / "x.mjs").rename(book.root / "src" / "tiny_gpt" / "y.mjs")
+        case "a record":
+            (book.root / "book" / "assets" / "runs").mkdir(parents=True)
+            (book.root / "book" / "assets" / "runs" / "gpu.json").write_text("{}")
         case "the pins":
             (book.root / "requirements.txt").write_text("a==2\n")
         case "a variable":

@@ -25,7 +25,8 @@ def state(root: Path, environ: dict[str, str]) -> str:
     sources = [
         p for p in sorted((root / "src" / "tiny_gpt").rglob("*")) if p.is_file() and "__pycache__" not in p.parts
     ]
-    for path in [*sources, root / "requirements.txt"]:
+    runs = sorted((root / "book" / "assets" / "runs").glob("*.json"))  # records that pages show
+    for path in [*sources, *runs, root / "requirements.txt"]:
         if path.exists():
             add(path.relative_to(root).as_posix(), path.read_bytes())
     for name in sorted(n for n in environ if n.startswith("TINY_GPT_")):
