@@ -61,8 +61,8 @@ def main():
     record["versions"] = {"torch": str(torch.__version__), "python": platform.python_version()}
     record["machine"] = f"{platform.machine()}, {os.cpu_count()} cores, 1 thread, float32"
     base = record["recipes"].setdefault("nanoGPT's", {"steps": SLOW.max_steps, "loss": {}})
-    for seed in map(str, SEEDS):
-        for name, config in RECIPES.items():
+    for name, config in RECIPES.items():
+        for seed in map(str, SEEDS):
             entry = record["recipes"].setdefault(name, {"steps": config.max_steps, "loss": {}, "time": {}})
             if seed not in entry["loss"]:
                 fast, slow = (replace(plan, seed=int(seed)) for plan in (config, SLOW))
