@@ -11,7 +11,7 @@
  *                       work without a kernel sets traits instead.
  */
 (() => {
-  const modules = new Map(); // key: { promise, settle } of the default export
+  const modules = new Map(); // key: { promise, resolve, reject } of the default export
   const models = new Map(); // id: { model, ready }
 
   function equal(a, b) {
@@ -71,10 +71,10 @@
   /* The module of a key, whether or not its script has come yet. */
   function expected(key) {
     if (!modules.has(key)) {
-      let settle;
-      const promise = new Promise((resolve) => (settle = resolve));
-      promise.catch(() => {}); // each widget that waits for it says what went wrong
-      modules.set(key, { promise, settle });
+      const module = {};
+      module.promise = new Promise((resolve, reject) => Object.assign(module, { resolve, reject }));
+      module.promise.catch(() => {}); // each widget that waits for it says what went wrong
+      modules.set(key, module);
     }
     return modules.get(key);
   }
@@ -118,15 +118,9 @@
   }
 
   window.staticModels = models; // for tests and the curious
-  const take = ([key, source, name]) => expected(key).settle(load(source, name));
+  const take = ([key, source, name]) => expected(key).resolve(load(source, name));
   (window.staticWidgets ?? []).forEach(take); // of the scripts that came before this one
   window.staticWidgets = { push: take };
-
-  function missing() {
-    for (const { settle } of modules.values()) settle(Promise.reject(new Error("its script is missing")));
-  }
-  if (document.readyState === "complete") missing();
-  else addEventListener("load", missing);
 
   function begin() {
     for (const el of document.querySelectorAll(".static-widget")) {
@@ -136,4 +130,10 @@
   }
   if (document.readyState === "loading") document.addEventListener("readystatechange", begin, { once: true });
   else begin();
+
+  function missing() {
+    for (const { reject } of modules.values()) reject(new Error("its script is missing")); // unless it has come
+  }
+  if (document.readyState === "complete") missing();
+  else addEventListener("load", missing);
 })();
