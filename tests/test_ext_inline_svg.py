@@ -118,6 +118,21 @@ def test_ground_is_transparent(figures):
     assert not re.search(r"fill: ?(#fff|white)", figures[0])
 
 
+def test_no_sheet_in_a_figure_styles_the_page(page, figures):
+    assert "<style" not in "".join(figures)
+    root = ElementTree.fromstring(figures[0])
+    assert root.get("style") == "stroke-linejoin: round; stroke-linecap: butt", "inherited by what is drawn"
+    assert ElementTree.fromstring(figures[2]).get("style") is None
+
+
+def test_a_style_of_the_figures_own_stays_and_goes_before_its_sheet():
+    from inline_svg import inline
+
+    sheet = "<style>*{stroke-linecap: butt}</style>"
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" style="stroke-linecap: round">{sheet}</svg>'
+    assert 'style="stroke-linecap: butt; stroke-linecap: round"' in inline(svg, "f0-", "x")
+
+
 def test_text_is_text_in_the_pages_font(figures):
     assert ">entropy</text>" in figures[0]
     # "position $d_k$": matplotlib places each character, the page lets them run on

@@ -61,8 +61,8 @@ def test_two_views_with_their_own_state_and_one_module(site):
     assert sorted(modules) == sorted([f"{first['esm']}.js", f"{first['esm']}.css", "host.js"])
 
 
-def test_scripts_only_where_they_are_needed_and_in_their_order(site):
-    scripts = re.findall(r'<script defer="defer" src="_static/widgets/([^"?]+)', site.html())
+def test_scripts_only_where_they_are_needed_and_nothing_waits_for_them_nor_they_for_anything(site):
+    scripts = re.findall(r'<script async="async" src="_static/widgets/([^"?]+)', site.html())
     assert scripts == [f"{specs(site.html())[0]['esm']}.js", "host.js"]
     assert "widgets/" not in site.html("plain")
 

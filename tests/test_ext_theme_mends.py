@@ -26,6 +26,15 @@ def test_no_trace_of(site, trace):
     assert trace not in page.lower()
 
 
+def test_what_is_taken_out_is_taken_out_whole(site):
+    assert site.html().count("<script") == site.html().count("</script>")
+
+
+def test_nothing_is_asked_for_after_a_script_that_waits_for_the_style_sheets(site):
+    head = site.html().split("</head>")[0]
+    assert "src=" not in head[head.index("document.fonts.forEach") :]
+
+
 def test_icons_are_still_drawn_by_the_style_sheet(site):
     assert 'class="fa-solid' in site.html() or "fa-solid" in site.html()
     assert list((site.outdir / "_static").rglob("fa-solid-900.woff2"))

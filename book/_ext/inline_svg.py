@@ -25,6 +25,9 @@ HREFS = ("href", f"{{{XLINK}}}href")
 VARIABLES = {light.lower(): f"var(--tg-{name})" for name, (light, _) in reversed(palette.COLORS.items())}
 HEX = re.compile(r"#[0-9a-f]{6}\b", re.I)
 FONT = re.compile(r"font-family: [^;]*")
+# matplotlib's sheet. Within a page it would be the whole page's: each such figure that comes or goes, as a widget's
+# still picture does, has all elements styled anew. What it sets is inherited, so the figure's root can have it.
+FOR_ALL = re.compile(r"\s*\*\s*{([^{}]*)}\s*")
 WHITE = re.compile(r"fill: ?(#ffffff|#fff|white)\b")
 
 
@@ -36,6 +39,9 @@ def inline(source: str, prefix: str, alt: str) -> str:
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag == f"{{{SVG}}}metadata" or is_ground(child):
+                parent.remove(child)
+            elif child.tag == f"{{{SVG}}}style" and (rule := FOR_ALL.fullmatch(child.text or "")):
+                root.set("style", f"{rule[1].strip()}; {root.get('style', '')}".rstrip("; "))
                 parent.remove(child)
     for parent in root.iter(f"{{{SVG}}}g"):
         ruled = parent.find(f"{{{SVG}}}rect") is not None or parent.find(f"{{{SVG}}}path") is not None

@@ -1,17 +1,17 @@
 /* The static host of anywidgets: gives each widget on a page the `model` it expects, where there is no kernel.
  *
  * A widget's front end is an ES module whose default export has `render({ model, el })` (and perhaps `initialize`). Its
- * source comes as a string, in window.staticWidgets (key: [source, name]), and is imported from a blob URL: a page
- * opened from file:// may import that, and no other module. This script is deferred and comes after those that fill
- * staticWidgets, so the page is parsed when it runs. What the model does here:
+ * source comes as a string, by window.staticWidgets.push([key, source, name]), and is imported from a blob URL: a page
+ * opened from file:// may import that, and no other module. Those scripts and this one are asynchronous, in any order:
+ * the modules are there when the page has been parsed, and the widgets start before the theme's deferred script runs.
+ * What the model does here:
  *   get, set, on, off   as in a notebook: two views of one model follow each other
  *   save_changes        nothing: there is nobody to save for; the changes have been announced by `set` already
  *   send                nothing, and says nothing: a message is for Python, and there is none. A front end that wants to
  *                       work without a kernel sets traits instead.
  */
 (() => {
-  const sources = window.staticWidgets ?? new Map();
-  const modules = new Map(); // key: promise of the default export
+  const modules = new Map(); // key: { promise, resolve, reject } of the default export
   const models = new Map(); // id: { model, ready }
 
   function equal(a, b) {
@@ -68,9 +68,18 @@
     return state;
   }
 
-  async function load(key) {
-    if (!sources.has(key)) throw new Error("its script is missing");
-    const [source, name] = sources.get(key);
+  /* The module of a key, whether or not its script has come yet. */
+  function expected(key) {
+    if (!modules.has(key)) {
+      const module = {};
+      module.promise = new Promise((resolve, reject) => Object.assign(module, { resolve, reject }));
+      module.promise.catch(() => {}); // each widget that waits for it says what went wrong
+      modules.set(key, module);
+    }
+    return modules.get(key);
+  }
+
+  async function load(source, name) {
     const blob = new Blob([source, `\n//# sourceURL=widgets/${name}.js`], { type: "text/javascript" });
     const url = URL.createObjectURL(blob);
     try {
@@ -86,8 +95,7 @@
     el.dataset.model = spec.id;
     const { signal } = new AbortController();
     const experimental = { invoke: () => Promise.reject(new Error("there is no kernel on this page")) };
-    if (!modules.has(spec.esm)) modules.set(spec.esm, load(spec.esm));
-    const widget = await modules.get(spec.esm);
+    const widget = await expected(spec.esm).promise;
     if (!models.has(spec.id)) {
       const model = new Model(restore(spec));
       models.set(spec.id, { model, ready: Promise.resolve(widget.initialize?.({ model, signal, experimental })) });
@@ -110,8 +118,22 @@
   }
 
   window.staticModels = models; // for tests and the curious
-  for (const el of document.querySelectorAll(".static-widget")) {
-    el.dataset.state = "loading";
-    mount(el).catch((error) => fail(el, error));
+  const take = ([key, source, name]) => expected(key).resolve(load(source, name));
+  (window.staticWidgets ?? []).forEach(take); // of the scripts that came before this one
+  window.staticWidgets = { push: take };
+
+  function begin() {
+    for (const el of document.querySelectorAll(".static-widget")) {
+      el.dataset.state = "loading";
+      mount(el).catch((error) => fail(el, error));
+    }
   }
+  if (document.readyState === "loading") document.addEventListener("readystatechange", begin, { once: true });
+  else begin();
+
+  function missing() {
+    for (const { reject } of modules.values()) reject(new Error("its script is missing")); // unless it has come
+  }
+  if (document.readyState === "complete") missing();
+  else addEventListener("load", missing);
 })();

@@ -74,8 +74,8 @@ class WidgetsToStatic(SphinxPostTransform):
         source, css = state["_esm"], state.get("_css") or ""
         key = hashlib.sha256(f"{source}\0{css}".encode()).hexdigest()[:16]
         # named by its content: whoever writes it, and however often, writes the same
-        parts = script_json([source, name_of(state, key)])
-        script = f'(window.staticWidgets ??= new Map()).set("{key}",{parts});\n'
+        parts = script_json([key, source, name_of(state, key)])
+        script = f"(window.staticWidgets ??= []).push({parts});\n"
         write_if_other(widgets_folder(self.app) / f"{key}.js", script)
         write_if_other(widgets_folder(self.app) / f"{key}.css", css)
         public = {k: v for k, v in state.items() if not k.startswith("_") and k not in DROPPED}
@@ -120,17 +120,17 @@ def write_host(app):
 
 
 def add_scripts(app, pagename, templatename, context, doctree):
-    """Link the modules that a page needs, and then the host.
+    """Link the modules that a page needs, and the host, before the bundle of what all pages share.
 
     Which ones is read from the page's body, which is at hand here however the page came to be written: in this process
     or in another, with all pages or alone.
     """
     keys = dict.fromkeys(MARK.findall(context.get("body", "")))
     for key in keys:
-        app.add_js_file(f"widgets/{key}.js", priority=600, loading_method="defer")
+        app.add_js_file(f"widgets/{key}.js", priority=90, loading_method="async")
         app.add_css_file(f"widgets/{key}.css", priority=600)  # not by script: the still picture is styled by it too
     if keys:
-        app.add_js_file("widgets/host.js", priority=601, loading_method="defer")
+        app.add_js_file("widgets/host.js", priority=90, loading_method="async")
 
 
 def drop_state(app, pagename, templatename, context, doctree):

@@ -31,7 +31,10 @@ STORAGE = """for (const name of ["localStorage", "sessionStorage"])
 TEMPLATES = {
     # fontawesome.js is 1.5 MB that draws the icons again, which the theme's style sheet and font have drawn already;
     # the theme's own sheets and scripts are part of the bundle (bundle.py)
-    "static/webpack-macros.html": [(r"<script [^>]*fontawesome\.js.*?</script>", ""), (r"<(link|script) [^>]*>", "")],
+    "static/webpack-macros.html": [
+        (r"<script [^>]*fontawesome\.js.*?</script>", ""),
+        (r"<(link|script) [^>]*>(</script>)?", ""),
+    ],
     # the search's 30 kB, which without search-as-you-type only its page needs; there, after the deferred bundle
     "search.html": [(r"<script src=", "<script defer src=")],
     # the site's security policy (publish.py) runs no handler that stands in an attribute; reading.js does what it says
@@ -41,13 +44,17 @@ TEMPLATES = {
     # The mode "auto" is written into data-theme as it is, where the style sheets know only "light" and "dark": a page
     # without colours if there is no JavaScript, and a flash of light in a dark room until the deferred script has run.
     "pydata_sphinx_theme/layout.html": [
-        # The bundle brings the fonts, and a browser unpacks one when it meets the first text in it. That moves what has
-        # been shown; so they are unpacked before there is any text.
-        (r"{{ _webpack\.head_js_preload\(\) }}", "<script>document.fonts.forEach((font) => font.load())</script>"),
+        (r"{{ _webpack\.head_js_preload\(\) }}", ""),  # nothing is left of it
         # what is beside the navigation in the side bar (the title, the search) belongs to a landmark as well
         (r'<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="region" aria-label="Book"'),
         (r"{% if default_mode %}data-theme=.*?{% endif %}", 'data-theme="light"'),
-        (r"{% else %}\s*{# Load Sphinx's built-in search tools.*?{% endif %}", "{% endif %}"),
+        (
+            r"{% else %}\s*{# Load Sphinx's built-in search tools.*?{% endif %}",
+            # The bundle brings the fonts, and a browser unpacks one when it meets the first text in it. That moves what
+            # has been shown; so they are unpacked before there is any text. This script waits for the style sheets, and
+            # what stands behind it is asked for no sooner: it is the last in the head.
+            "{% endif %}\n  <script>document.fonts.forEach((font) => font.load())</script>",
+        ),
         # where the browser keeps nothing (blocked, or a sandbox), asking for the storage is an error at each step
         (r'<script data-cfasync="false">', f'<script data-cfasync="false">\n    {STORAGE}'),
         (

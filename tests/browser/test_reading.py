@@ -54,6 +54,26 @@ def test_a_page_is_light_and_nothing_moves_while_it_loads(page, width, compresse
     assert sum(value for value, _ in shifts) < 0.05, shifts
 
 
+def test_widgets_wait_for_no_script_of_the_theme(book_url, watch):
+    watched = watch(book_url)
+    page, held = watched.page, []
+    page.route("**/_static/bundle.js*", lambda route: held.append(route))
+    page.goto(f"{book_url}/{A_CHAPTER}.html", wait_until="commit")
+    page.wait_for_selector(".static-widget[data-state=ready] input:not([disabled])")
+    assert len(held) == 1
+    assert page.evaluate("document.readyState") == "interactive"
+    held[0].continue_()
+    page.wait_for_load_state()
+    assert watched.complaints == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_comes_or_goes_does_not_have_the_page_styled_anew(page, book):
+    """A style sheet within the article is the whole page's: with a widget's still picture it would be taken away."""
+    text = (book / f"{page}.html").read_text(encoding="utf-8")
+    assert "<style" not in text[text.index("<body") :]
+
+
 # -- accessible ---------------------------------------------------------------------------------------------------
 
 

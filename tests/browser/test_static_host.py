@@ -1,5 +1,7 @@
 """The static host in a real browser, over http and from file://: views, events, binary traits, errors."""
 
+import re
+
 import pytest
 from sphinx_project import NOTEBOOK, build
 
@@ -136,6 +138,23 @@ def test_a_missing_module_says_so(site, serve, watch, tmp_path):
     page = watch(base).open(f"{base}/index.html")
     page.wait_for_selector(".widget-error")
     assert "its script is missing" in page.locator(".widget-error").first.inner_text()
+
+
+@pytest.mark.parametrize("late", ["host", "[0-9a-f]{16}"])
+def test_the_host_and_the_modules_may_come_in_any_order(late, site, serve, watch):
+    base = serve(site)
+    watched = watch(base)
+    held = []
+    watched.page.route(re.compile(rf"/_static/widgets/{late}\.js"), lambda route: held.append(route))
+    watched.page.goto(f"{base}/index.html", wait_until="commit")
+    watched.page.wait_for_function("document.readyState === 'interactive'")
+    watched.page.wait_for_timeout(200)  # for what is not held
+    assert watched.page.locator("[data-state=ready]").count() == 0
+    for route in held:
+        route.continue_()
+    watched.page.wait_for_function("document.querySelectorAll('.static-widget[data-state=ready]').length === 4")
+    assert len(held) >= 1
+    assert watched.complaints == []
 
 
 def test_model_keeps_ipywidgets_rules(opened):
