@@ -693,6 +693,50 @@ def test_weights_that_an_update_broke_stop_the_run_at_the_evaluation(tmp_path):
     assert load_checkpoint(tmp_path / "last.pt")[2]["step"] == 0
 
 
+def test_a_stop_in_the_last_evaluation_keeps_the_last_updates(tmp_path, monkeypatch, capsys):
+    config = replace(SHORT, eval_every=1000)  # evaluated before the first update, and after the last
+    asked = []
+    evaluated = training.Trainer.evaluate
+
+    def stopped(self, interrupts, bar):
+        if self.step == config.max_steps and not asked:
+            interrupts.asked = True
+            asked.append(self.step)
+        return evaluated(self, interrupts, bar)
+
+    monkeypatch.setattr(training.Trainer, "evaluate", stopped)
+    history = run(config, out=tmp_path)
+    assert history.interrupted
+    assert load_checkpoint(tmp_path / "last.pt")[2]["step"] == config.max_steps
+    assert "resume=True" in capsys.readouterr().err
+    resumed = run(config, out=tmp_path, resume=True)
+    monkeypatch.undo()
+    assert resumed == replace(run(config), seconds=resumed.seconds)
+
+
+def test_a_file_in_the_place_of_the_runs_folder(tmp_path):
+    (tmp_path / "best.pt").write_text("x")
+    for out in (tmp_path / "best.pt", tmp_path / "best.pt" / "run"):
+        with pytest.raises(ValueError, match="a file is in its place"):
+            run(out=out)
+    assert (tmp_path / "best.pt").read_text() == "x"
+
+
+def test_a_checkpoint_of_another_version_is_said_to_be_one(tmp_path):
+    run(out=tmp_path)
+    saved = torch.load(tmp_path / "last.pt", weights_only=True)
+    saved["train_config"]["momentum"] = 0.9
+    torch.save(saved, tmp_path / "last.pt")
+    with pytest.raises(ValueError, match=r"do not fit together: .*momentum"):
+        load_checkpoint(tmp_path / "last.pt")
+
+
+def test_a_rank_without_a_team_is_nobody(monkeypatch, tmp_path):
+    monkeypatch.setenv("RANK", "1")
+    assert run(out=tmp_path).eval_step[-1] == SHORT.max_steps
+    assert (tmp_path / "last.pt").exists()
+
+
 def test_the_best_weights_alone_are_not_written_over_either(tmp_path):
     run(out=tmp_path)
     (tmp_path / "last.pt").unlink()

@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from tiny_gpt import GPTConfig, weights
@@ -66,6 +68,17 @@ def test_a_carried_models_loss_is_what_its_provenance_says(shakespeare, name):
     config = TrainConfig(batch_size=run["batch_size"], eval_batches=run["eval_batches"], eval_seed=run["eval_seed"])
     # The weights went through half precision, whose relative rounding of 2^-11 moves a loss of 2 by far less than this.
     assert evaluate(model, valid, config) == pytest.approx(provenance["valid_loss"], abs=1e-3)
+
+
+def test_the_committed_record_of_a_run_is_its_models_provenance():
+    runs = Path(__file__).parents[1] / "book" / "assets" / "runs"
+    kept = [name for name in weights.carried() if (runs / f"{name.removeprefix('shakespeare-')}.json").exists()]
+    assert "shakespeare-cpu-long" in kept
+    for name in kept:
+        record = json.loads((runs / f"{name.removeprefix('shakespeare-')}.json").read_text(encoding="utf-8"))
+        model, _, provenance = weights.load(name)
+        assert record == {"model": asdict(model.config), **provenance}
+        assert record["run"]["eval_step"][-1] == record["train_config"]["max_steps"]
 
 
 def test_a_page_gets_each_carried_model_in_few_bytes_and_with_nearly_its_loss(shakespeare):
@@ -171,3 +184,30 @@ def test_making_goes_on_with_a_run_and_keeps_a_record(tmp_path, monkeypatch, sha
     again, _, told = weights.load(tmp_path / "trained" / "shakespeare-tiny.safetensors")
     assert told == provenance
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), again.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("missing", ["wte.weight", "vocab"])
+def test_a_file_that_lacks_a_part_is_told_apart(make, tmp_path, missing):
+    path = tmp_path / "m.safetensors"
+    weights.save(path, make(TINY), TOKENIZER, {})
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys() if name != missing}  # noqa: SIM118 (no mapping)
+        metadata = {name: value for name, value in file.metadata().items() if name != missing}
+    save_file(tensors, path, metadata=metadata)
+    with pytest.raises(ValueError, match=rf"the parts of m\.safetensors do not fit together: .*{missing}"):
+        weights.load(path)
+
+
+def test_what_has_no_header_is_told_apart():
+    with pytest.raises(ValueError, match="scrap is damaged or not a safetensors file"):
+        weights.about(b"abc", "scrap")
+
+
+def test_an_export_writes_over_no_checkpoint_and_looks_where_it_writes_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(weights, "load_checkpoint", lambda _: pytest.fail("too late"))
+    (tmp_path / "sub.safetensors").mkdir()
+    for name in ("last.pt", "mine", "sub.safetensors"):
+        with pytest.raises(ValueError, match=rf"NAME\.safetensors, got .*{name}"):
+            weights.export(tmp_path, tmp_path / name, "text")
+    with pytest.raises(ValueError, match=r"there is no folder .*nowhere"):
+        weights.export(tmp_path, tmp_path / "nowhere" / "m.safetensors", "text")

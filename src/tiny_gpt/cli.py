@@ -19,7 +19,7 @@ from . import weights
 from .check import explain, marking
 from .check.file import check_file
 from .data import CharTokenizer, load_text, split
-from .model import GPTConfig
+from .model import GPTConfig, TinyGPT
 from .sampling import stream_text
 from .team import Team
 from .train import PRESETS, TrainConfig, load_checkpoint, train, usable_device
@@ -42,11 +42,11 @@ class Train:
     """Folder for last.pt, best.pt and history.jsonl."""
     preset: Literal["auto", "cpu", "cpu-fast", "cpu-long", "gpu"] = "auto"
     """Where the defaults come from; 'auto' is gpu if there is a CUDA GPU, else cpu. cpu-fast: cpu in half the time.
-    cpu-long: a better model in about an hour and a half."""
+    cpu-long: a larger model, in an hour or two."""
     data: Path | None = None
     """A UTF-8 text file to train on; Shakespeare if not given."""
     resume: bool = False
-    """Go on with the run in --out, with its own settings."""
+    """Go on with the run in --out, with its own settings; a --data of its own has to be named again."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Sample:
     """Let a trained model write. Characters appear as they are drawn."""
 
     out: Path = Path("out")
-    """A run's folder, or one of its checkpoints."""
+    """A run's folder, one of its checkpoints, or a file from tiny-gpt export."""
     prompt: str | None = None
     """Text to continue; a line break if not given."""
     max_new_tokens: int = 500
@@ -274,7 +274,13 @@ def _mark(command: Mark) -> int:
 
 def _sample(command: Sample) -> int:
     device = usable_device(command.device)
-    model, tokenizer, _ = load_checkpoint(command.out, device)
+    model: TinyGPT
+    tokenizer: CharTokenizer | None
+    if command.out.suffix == ".safetensors":
+        model, tokenizer, _ = weights.load(command.out)
+        model.to(device)
+    else:
+        model, tokenizer, _ = load_checkpoint(command.out, device)
     if tokenizer is None:
         raise ValueError(f"the checkpoint in {command.out} has no vocabulary: it was trained without a tokenizer")
     prompt = command.prompt

@@ -58,11 +58,11 @@ def steps(
         raise ValueError("the prompt is empty: a model needs at least one token to continue")
     idx = prompt[None].to(model.wte.weight.device)  # (1, T)
     for token, probs in model.stream(idx, max_new_tokens, temperature, top_k, generator=generator):
-        p = probs[0].double()  # (V,)
+        p = probs[0].cpu().double()  # (V,); an Apple GPU has no double precision
         best = torch.topk(p, min(alternatives, len(p)))  # (alternatives,), largest first
         yield Step(
             token=int(token),
-            prob=float(p[token[0, 0]]),
+            prob=float(p[int(token)]),
             entropy_nats=float(-torch.special.xlogy(p, p).sum()) + 0.0,  # 0.0 in place of -0.0
             top=tuple((i, q) for q, i in zip(best.values.tolist(), best.indices.tolist(), strict=True) if q > 0),
         )

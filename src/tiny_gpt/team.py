@@ -25,7 +25,8 @@ class Team:
     @classmethod
     def here(cls) -> "Team":
         """What torchrun says in the environment; a team of one without it."""
-        return cls(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")))
+        size = int(os.environ.get("WORLD_SIZE", "1"))
+        return cls(int(os.environ.get("RANK", "0")) if size > 1 else 0, size)  # a RANK alone is somebody else's
 
     def own_device(self, device: torch.device) -> torch.device:
         """A GPU of its own for each process on a machine, if ``device`` is 'cuda' without a number."""

@@ -136,7 +136,7 @@ PRESETS = {
             eval_every=115,
         ),
     ),
-    # What a computer without a GPU does in an evening: 4.8 million parameters, about an hour and a quarter on one core.
+    # What a computer without a GPU does in an evening: 4.8 million parameters, an hour or two on one core.
     "cpu-long": Preset(
         dict(block_size=256, n_layer=6, n_head=4, n_embd=256, dropout=0.1, bias=False),
         TrainConfig(
@@ -294,7 +294,10 @@ def train(
         torch.set_float32_matmul_precision("high")  # TF32 in the matrix products that stay float32
     leads = run.team.rank == 0
     if run.out and leads:
-        run.out.mkdir(parents=True, exist_ok=True)  # once: made anew later, it would hide that a drive has gone
+        try:
+            run.out.mkdir(parents=True, exist_ok=True)  # once: made anew later, it would hide that a drive has gone
+        except (FileExistsError, NotADirectoryError):
+            raise ValueError(f"{run.out} cannot be a run's folder, for a file is in its place: name another") from None
     run.team.connect(run.device)
     try:
         with (
@@ -321,7 +324,7 @@ def evaluate(model: TinyGPT, ids: Integer[Tensor, "N"], config: TrainConfig, *, 
     """
     device = model.wte.weight.device
     losses = _losses(model, model, ids.to(device), config, batches or config.eval_batches, _precision(config, device))
-    return float(torch.stack(list(losses)).double().mean())
+    return float(torch.stack(list(losses)).cpu().double().mean())  # an Apple GPU has no double precision
 
 
 @torch.no_grad()
@@ -468,12 +471,12 @@ class Trainer:
                         on_eval(history)
             elif not evaluated:
                 self.sample(bar)
-            if self.asked(interrupts) and self.step < config.max_steps:
+            if self.step == config.max_steps and history.eval_step[-1:] == [self.step]:
+                return
+            if self.asked(interrupts):  # perhaps in the very last evaluation, which is then still to be done
                 history.interrupted = True
                 self.flush(bar)
                 self.save(best=False)
-                return
-            if self.step == config.max_steps:
                 return
             start = time.perf_counter()
             self.update(interrupts.asked)
@@ -566,7 +569,7 @@ class Trainer:
                 if self.asked(interrupts):
                     return False
                 losses.append(loss)
-            means.append(float(self.team.mean(torch.stack(losses).mean(dtype=torch.float64))))
+            means.append(float(self.team.mean(torch.stack(losses)).cpu().double().mean()))
             if not math.isfinite(means[-1]):
                 raise FloatingPointError(self._diverged(means[-1], learning_rate(max(0, self.step - 1), self.config)))
         history = self.history
@@ -801,6 +804,7 @@ def load_checkpoint(
         model.load_state_dict(saved["model"])
         tokenizer = None if saved["vocab"] is None else CharTokenizer(saved["vocab"])
         history = History(**saved["history"])
+        TrainConfig(**saved["train_config"])  # whoever goes on needs it
     except (TypeError, AttributeError, RuntimeError) as error:  # parts are there, but are not what they should be
         raise ValueError(f"the parts of {path} do not fit together: {' '.join(str(error).split())}") from error
     meta = {key: saved[key] for key in ("step", "best", "train_config", "data", "versions")}

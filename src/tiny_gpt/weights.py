@@ -105,12 +105,18 @@ def from_bytes(data: bytes, name: str = "the file") -> tuple[TinyGPT, CharTokeni
     except SafetensorError as error:
         raise ValueError(f"{name} is damaged or not a safetensors file: {error}") from error
     header = about(data, name)
-    return _model(GPTConfig(**header["config"]), tensors), CharTokenizer(header["vocab"]), header["provenance"]
+    try:
+        return _model(GPTConfig(**header["config"]), tensors), CharTokenizer(header["vocab"]), header["provenance"]
+    except (KeyError, TypeError, RuntimeError) as error:  # parts are there, but are not what they should be
+        raise ValueError(f"the parts of {name} do not fit together: {' '.join(str(error).split())}") from error
 
 
 def about(data: bytes, name: str = "the file") -> dict[str, Any]:
     """What a whole file says of its model, without making it: ``config``, ``vocab`` and ``provenance``."""
-    header = _header(data).get("__metadata__", {})
+    try:
+        header = _header(data).get("__metadata__", {})
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{name} is damaged or not a safetensors file: it has no header") from error
     if header.get("format") != json.dumps(FORMAT):
         raise ValueError(
             f"{name} was not written by tiny_gpt.weights.save: its format is {header.get('format')}, "
@@ -202,22 +208,31 @@ def export(
 
     ``text`` is the one that the run was trained on. Returns the validation losses, nats, before and after the numbers
     were rounded for the file, on the same ``batches`` batches. Raises ValueError, with nothing written, for another
-    text, a checkpoint without a vocabulary, and what ``load_checkpoint`` refuses.
+    text, a checkpoint without a vocabulary, a file that is not named NAME.safetensors or whose folder is not there, and
+    what ``load_checkpoint`` refuses.
     """
+    path = Path(path)
+    if path.suffix != ".safetensors" or path.is_dir():
+        raise ValueError(f"the model goes to a file NAME.safetensors, got {path}: name it so")
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent} to write {path.name} into: make it first")
     model, tokenizer, meta = load_checkpoint(checkpoint)
     if tokenizer is None:
         raise ValueError(f"the checkpoint in {checkpoint} has no vocabulary: it was trained without a tokenizer")
+    other = ValueError(
+        f"the text of {len(text):,} characters is not the one that {checkpoint} was trained on, so its validation loss "
+        "cannot be measured: name that text"
+    )
+    if not set(text) <= set(tokenizer.vocab):
+        raise other
     train_ids, valid_ids = split(tokenizer.encode(text))
     if fingerprint(train_ids, valid_ids) != meta["data"]:
-        raise ValueError(
-            f"the text of {len(text):,} characters is not the one that {checkpoint} was trained on, so its "
-            "validation loss cannot be measured: name that text"
-        )
+        raise other
     # One device and single precision: the two losses shall differ by the rounding alone.
     plan = replace(TrainConfig(**meta["train_config"]), device="cpu", dtype="float32", eval_batches=batches)
     before = evaluate(model, valid_ids, plan)
     about = {"step": meta["step"], "data": meta["data"], **meta["versions"], "exact_valid_loss": before}
-    return before, _save_measured(Path(path), model, tokenizer, valid_ids, plan, about, int8)
+    return before, _save_measured(path, model, tokenizer, valid_ids, plan, about, int8)
 
 
 def _save_measured(

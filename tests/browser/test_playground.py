@@ -171,6 +171,34 @@ def test_it_writes_what_python_writes(play, scheme, by):
         assert playing.trait("seed") == now["seed"]
 
 
+def test_the_large_model_comes_on_request_only(play):
+    playing = play()
+    large = weights.carried()[-1]
+    assert large != weights.carried()[0]
+    came = "(name) => [...document.scripts].some((script) => script.src.includes(name))"
+    assert not playing.page.evaluate(came, large)
+    offer = playing.root.get_by_role("button", name=re.compile(r"^Large model, [\d.]+ MB$"))
+    megabytes = float(offer.inner_text().split()[-2])
+    assert megabytes == pytest.approx(len(weights.for_page(large)) / 1e6, abs=0.06)
+    offer.click()
+    playing.arrived(large)
+    playing.written()
+    assert playing.page.evaluate(came, large)
+    playing.put(length=60, prompt="ROMEO:\n", seed=5)
+    playing.widget.press("Write")
+    playing.written()
+    names = ("prompt", "temperature", "top_k", "length", "seed")
+    twin = Playground(
+        *weights.from_bytes(weights.for_page(large))[:2], **dict(zip(names, playing.trait(*names), strict=True))
+    )
+    assert playing.trait("text") == twin.text
+    says = playing.root.locator(".tgw-about").inner_text()
+    assert says.startswith("Large model")
+    assert "6 layers" in says
+    playing.root.get_by_role("button", name=re.compile("^Small model")).click()
+    playing.arrived()
+
+
 def test_it_stops_and_keeps_what_was_written(play):
     playing = play()
     playing.put(length=2000)

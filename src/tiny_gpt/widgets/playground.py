@@ -113,9 +113,9 @@ class Playground(Explorer):
         idx = self._tokenizer.encode(self.prompt)[None].to(model.wte.weight.device)  # (1, T)
         for u in uniforms(self.seed, self.length):
             model.eval()
-            logits = model(idx[:, -model.config.block_size :])[0][:, -1].double()  # (1, V)
+            logits = model(idx[:, -model.config.block_size :])[0][:, -1].cpu().double()  # (1, V)
             model.train(training)
-            p = next_token_probs(logits, self.temperature, self.top_k)[0].cpu().numpy()  # (V,)
+            p = next_token_probs(logits, self.temperature, self.top_k)[0].numpy()  # (V,)
             sums = np.cumsum(p)
             token = int(np.searchsorted(sums, u * sums[-1]))
             best = np.argsort(-p, kind="stable")[:ALTERNATIVES]

@@ -56,7 +56,7 @@ class SamplingExplorer(Explorer):
         for text in texts:
             idx = tokenizer.encode(text)[None, -model.config.block_size :]  # (1, T)
             with torch.no_grad():
-                logits = model(idx.to(model.wte.weight.device))[0][0, -1].double()  # (V,)
+                logits = model(idx.to(model.wte.weight.device))[0][0, -1].cpu().double()  # (V,)
             contexts.append({"text": text, "logits": [round(z, 6) for z in logits.tolist()]})
         return cls(contexts, tokenizer.vocab, **traits)
 
