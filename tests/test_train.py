@@ -714,6 +714,22 @@ def test_a_stop_in_the_last_evaluation_keeps_the_last_updates(tmp_path, monkeypa
     assert resumed == replace(run(config), seconds=resumed.seconds)
 
 
+def test_of_two_runs_that_begin_in_one_folder_the_second_to_save_gives_way(tmp_path, monkeypatch):
+    sample = training.Trainer.sample
+    other = []
+
+    def begin_another(self, bar):
+        if not other:  # between this run's look at the folder and its first checkpoint
+            other.append(True)
+            other.append(run(replace(SHORT, seed=1), out=tmp_path))
+        sample(self, bar)
+
+    monkeypatch.setattr(training.Trainer, "sample", begin_another)
+    with pytest.raises(ValueError, match="another run has begun"):
+        run(out=tmp_path)
+    assert load_checkpoint(tmp_path / "last.pt")[2]["train_config"]["seed"] == 1
+
+
 def test_a_file_in_the_place_of_the_runs_folder(tmp_path):
     (tmp_path / "best.pt").write_text("x")
     for out in (tmp_path / "best.pt", tmp_path / "best.pt" / "run"):

@@ -430,6 +430,7 @@ class Trainer:
         # (loss, gradient norm, learning rate, ...) of updates that are still only on the device
         self.pending: list[tuple[Tensor, Tensor, float, Tensor, Tensor, Tensor]] = []
         self.steepest = (0.0, "", 0)  # the largest gradient so far: its norm, whose it is, the update
+        self.owns = False  # whether the checkpoints in `out` are this run's
         self.stopping = False  # whether somebody in the team was asked to stop, known to all at the same step
 
     def _check(self, train_ids: Integer[Tensor, "N_train"], valid_ids: Integer[Tensor, "N_valid"]) -> None:
@@ -625,6 +626,9 @@ class Trainer:
         self.team.collect(None)
 
     def write(self, out: Path, best: bool, randoms: list[dict[str, Tensor]]) -> None:
+        if not self.owns and (out / "last.pt").exists():
+            raise ValueError(f"another run has begun in {out} meanwhile, and its checkpoints are left as they are")
+        self.owns = True
         self.history.save(out / "history.jsonl")
         checkpoint = {
             "format": FORMAT,
@@ -687,6 +691,7 @@ class Trainer:
         self.history = History(**saved["history"], model=self.model)
         self.history.samples = [(step, text) for step, text in self.history.samples]
         self.step = saved["step"]
+        self.owns = True
 
 
 class _OwnRandomness:
