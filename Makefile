@@ -25,7 +25,8 @@ help: ## this list
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
 	@touch $@
 
-# axe-core, which judges accessibility: nothing of it is published. Without npm its tests say that they are skipped.
+# axe-core judges accessibility, onnxruntime-web is what `make bench` compares with: nothing of them is published. Without
+# npm the tests say that they are skipped.
 node_modules/made: package.json package-lock.json
 	@if command -v npm >/dev/null; then npm ci --no-audit --no-fund --silent && touch $@; else echo "npm was not found: ACCESSIBILITY IS NOT TESTED"; fi
 
@@ -62,7 +63,9 @@ zip: book ## the whole site in one file, to hand out on a stick: dist/tiny-gpt-b
 serve: book ## show the book at http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
-bench: .venv/made-dev book ## measure what is how fast, pages included: bench/results.md (some minutes)
+# BOOK=1 first builds the book twice elsewhere, from nothing and once more, to time it: many minutes.
+bench: .venv/made-dev node_modules/made book ## measure what is how fast, pages included: bench/results.md (some minutes)
+	$(if $(BOOK),JB='$(JB)' $(BIN)/python bench/book.py)
 	$(BIN)/python bench/bench.py
 
 weights: .venv/made ## train the model that the package carries again, from its seed (minutes)
