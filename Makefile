@@ -65,7 +65,7 @@ serve: book ## show the book at http://localhost:8000
 
 # BOOK=1 first builds the book twice elsewhere, from nothing and once more, to time it: many minutes.
 bench: .venv/made-dev node_modules/made book ## measure what is how fast, pages included: bench/results.md (some minutes)
-	$(if $(BOOK),JB='$(JB)' $(BIN)/python bench/book.py)
+	$(if $(BOOK),JB='$(JB)' $(BIN)/python bench/book_build.py)
 	$(BIN)/python bench/bench.py
 
 weights: .venv/made ## train the model that the package carries again, from its seed (minutes)

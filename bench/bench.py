@@ -1,6 +1,6 @@
 """What is how fast: writes results.md. No test asserts a time.
 
-measure.py says how, growth.py, engine.py, pages.py and book.py do their parts. Sizes are the presets' of
+measure.py says how, growth.py, engine.py, pages.py and book_build.py do their parts. Sizes are the presets' of
 tiny_gpt.train, without dropout.
 """
 
@@ -13,7 +13,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import book
+import book_build
 import engine
 import growth
 import measure
@@ -80,7 +80,8 @@ class HuggingFace(nn.Module):
         return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
     def generate(self, idx, n, **sampling):
-        return self.gpt2.generate(idx, attention_mask=torch.ones_like(idx), max_new_tokens=n, use_cache=True, **sampling)
+        everything = torch.ones_like(idx)
+        return self.gpt2.generate(idx, attention_mask=everything, max_new_tokens=n, use_cache=True, **sampling)
 
 
 def hugging_face(preset: str) -> tuple[TinyGPT, HuggingFace]:
@@ -201,7 +202,7 @@ def main():
     lines += ["", growth.training.__doc__, "", *growth.training()]
     lines += ["", "## Engine", "", prose(engine), "", *engine.table()]
     lines += ["", "## Pages", "", prose(pages), "", *page_lines]
-    lines += ["", "## Building the book", "", prose(book), "", *book.table()]
+    lines += ["", "## Building the book", "", prose(book_build), "", *book_build.table()]
     RESULTS.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-RECORD = Path(__file__).with_name("book.json")
+RECORD = Path(__file__).with_suffix(".json")
 
 
 def build(command: str, folder: str) -> dict[str, float]:
