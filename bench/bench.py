@@ -5,7 +5,6 @@ tiny_gpt.train, without dropout.
 """
 
 import datetime
-import math
 import os
 import platform
 import re
@@ -144,7 +143,7 @@ def generation(preset: str, n: int, rounds: int):
 
 
 def machine() -> str:
-    """What this was measured on: the processor, the system, and the versions of what is compared."""
+    """What this was measured on: the day, the processor, the load, and the versions of what is compared."""
     cpuinfo = Path("/proc/cpuinfo")
     name = re.search(r"model name\s*: (.*)", cpuinfo.read_text()) if cpuinfo.exists() else None
     processor = name[1] if name else platform.processor() or platform.machine()
@@ -154,9 +153,9 @@ def machine() -> str:
         chromium = browser.version
         browser.close()
     return (
-        f"{datetime.date.today()}; {processor} ({platform.machine()}), {os.cpu_count()} cores, {platform.system()}; "
-        f"Python {platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}, "
-        f"Node {node.removeprefix('v')}, onnxruntime-web {engine.version()}, Chromium {chromium}"
+        f"{datetime.date.today()}; {processor} ({platform.machine()}), {os.cpu_count()} cores, "
+        f"load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, torch {torch.__version__}, "
+        f"transformers {transformers.__version__}, Node {node.removeprefix('v')}, onnxruntime-web {engine.version()}, Chromium {chromium}"
     )
 
 
@@ -165,46 +164,36 @@ def prose(module) -> str:
     return module.__doc__.split("\n\n", 1)[1].strip()
 
 
-def main():
-    torch.set_num_threads(1)
+def lines():
+    """The lines of results.md, each as soon as it is measured."""
     where, page_lines = machine(), pages.table()  # first: they say at once what is not there
-    rows = [
-        *training("cpu", 12, 15),
-        *training("gpu", 2, 5),
-        *generation("cpu", 63, 7),
-        *generation("gpu", 255, 3),
-    ]
-    lines = [
-        "# Benchmarks",
-        "",
-        "Written by `make bench`; `make bench BOOK=1` builds the book anew as well.",
-        "",
-        where,
-        "",
-        "Everything is in float32 and in one thread: two threads of one core, or two programs on a shared machine, "
-        "wait for each other, and the ratios would tell of that. " + prose(measure),
-        "",
-        "## Side by side",
-        "",
+    yield from ["# Benchmarks", "", "Written by `make bench`; `make bench BOOK=1` also builds the book anew.", ""]
+    yield from [where, "", "In float32 and in one thread. " + prose(measure), "", "## Side by side", ""]
+    yield (
         "The first in the row over the second: below 1, the first takes less time. Before the clock starts, the same "
         "seed gave the same text with the cache and without, and Hugging Face's GPT-2 (`attn_implementation="
         '"eager"`, its own `generate` with its cache) the same logits and the same greedy text from the same weights. '
         "nn.TransformerEncoderLayer with a causal mask is the same model in PyTorch's own layers. The four lines are "
-        "`causal_attention` in model.py.",
-        "",
-        "| what | first, ms | second, ms | ratio |",
-        "|:--|--:|--:|--:|",
-    ]
-    for name, (a, b, ratio) in rows:
-        assert math.isfinite(ratio)
-        lines.append(f"| {name} | {1e3 * a:.1f} | {1e3 * b:.1f} | {ratio:.2f} |")
-    lines += ["", "## Growth", "", prose(growth), "", growth.attention.__doc__, "", *growth.attention()]
-    lines += ["", growth.training.__doc__, "", *growth.training()]
-    lines += ["", "## Engine", "", prose(engine), "", *engine.table()]
-    lines += ["", "## Pages", "", prose(pages), "", *page_lines]
-    lines += ["", "## Building the book", "", prose(book_build), "", *book_build.table()]
-    RESULTS.write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+        "`causal_attention` in model.py."
+    )
+    yield from ["", "| what | first, ms | second, ms | ratio |", "|:--|--:|--:|--:|"]
+    for rows in (training("cpu", 12, 15), training("gpu", 2, 5), generation("cpu", 63, 7), generation("gpu", 255, 3)):
+        for name, (a, b, ratio) in rows:
+            yield f"| {name} | {1e3 * a:.1f} | {1e3 * b:.1f} | {ratio:.2f} |"
+    yield from ["", "## Growth", "", prose(growth), "", growth.attention.__doc__, "", *growth.attention()]
+    yield from ["", growth.training.__doc__, "", *growth.training()]
+    yield from ["", "## Engine", "", prose(engine), "", *engine.table()]
+    yield from ["", "## Pages", "", prose(pages), "", *page_lines]
+    yield from ["", "## Building the book", "", prose(book_build), "", *book_build.table()]
+
+
+def main():
+    torch.set_num_threads(1)
+    written = []
+    for line in lines():
+        print(line, flush=True)
+        written.append(line)
+    RESULTS.write_text("\n".join(written) + "\n")
 
 
 if __name__ == "__main__":

@@ -27,19 +27,22 @@ def build(command: str, folder: str) -> dict[str, float]:
 
 def measure() -> None:
     """Build twice, outside of the site that is there, and write the record."""
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         builds = {name: build(os.environ["JB"], folder) for name in ("cold", "warm")}
-    record = {"date": str(datetime.date.today()), "cores": os.cpu_count(), **builds}
+    record = {"date": str(datetime.date.today()), "cores": os.cpu_count(), "load": round(load, 1), **builds}
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def table() -> list[str]:
     """The record as a table in Markdown."""
+    if not RECORD.exists():
+        return ["Not measured yet."]
     record = json.loads(RECORD.read_text())
     lines = ["| build | CPU time, s | by the clock, s |", "|:--|--:|--:|"]
     for name in ("cold", "warm"):
         lines.append(f"| {name} | {record[name]['cpu']:.0f} | {record[name]['clock']:.0f} |")
-    return [f"Measured on {record['date']}, on {record['cores']} cores that had other work too.", "", *lines]
+    return [f"Measured on {record['date']}, {record['cores']} cores, load {record['load']}.", "", *lines]
 
 
 if __name__ == "__main__":
