@@ -152,11 +152,16 @@ def machine() -> str:
         browser = playwright.chromium.launch(executable_path=pages.find_chromium(playwright), args=pages.ARGS)
         chromium = browser.version
         browser.close()
-    return (
-        f"{datetime.date.today()}; {processor} ({platform.machine()}), {os.cpu_count()} cores, "
-        f"load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, torch {torch.__version__}, "
-        f"transformers {transformers.__version__}, Node {node.removeprefix('v')}, onnxruntime-web {engine.version()}, Chromium {chromium}"
-    )
+    versions = {
+        "Python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "Node": node.removeprefix("v"),
+        "onnxruntime-web": engine.version(),
+        "Chromium": chromium,
+    }
+    where = f"{processor} ({platform.machine()}), {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    return "; ".join([str(datetime.date.today()), where, ", ".join(map(" ".join, versions.items()))])
 
 
 def prose(module) -> str:
