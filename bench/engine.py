@@ -4,9 +4,9 @@ Both write one whole context, from one token until it is full, in turn, in one p
 every token, and sampling (temperature 1, top 20) by the same function. onnxruntime-web runs its WebAssembly with SIMD
 in one thread; onnx_graph.py says what graph. Rates are per second of CPU time of the process, medians of nine rounds;
 "by the clock" is ours on this machine, others' work included. A ratio is the median of the rounds' ratios. Plain
-JavaScript is the engine's other kernel, over 63 tokens. "Start" is from the file's bytes to the first logits, by the
-clock, once. Every model has a process of its own, as a page has. Before anything is timed, the logits of both over
-a whole context are compared with PyTorch's for the weights in the file; "off by" is the largest difference.
+JavaScript is the engine's other kernel, over 63 tokens. "Start" is CPU time from the file's bytes to the first
+logits, once. Every model has a process of its own, as a page has. Before anything is timed, the logits of both over a
+whole context are compared with PyTorch's for the weights in the file; "off by" is the largest difference.
 """
 
 import json
