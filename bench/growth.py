@@ -2,9 +2,9 @@
 
 An exponent is the slope of the straight line through the logarithms of a column, over the rows of the table and no
 further: small sizes still pay for what does not grow. Below it stands the slope between the last two rows. In time it
-can exceed the 2 of T² for the four lines, probably because tables of T × T numbers outgrow the caches. Memory is the most that PyTorch held for tensors at once (torch.profiler), beyond
-what is there before the call; for a step that begins with no model, so weights, gradients and AdamW's two averages
-are in it.
+can exceed the 2 of T² for the four lines, probably because tables of T × T numbers outgrow the caches. Memory is the
+most that PyTorch held for tensors at once (torch.profiler), beyond what is there before the call; for a step that
+begins with no model, so weights, gradients and AdamW's two averages are in it.
 """
 
 import statistics
