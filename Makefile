@@ -74,7 +74,7 @@ bench: .venv/made-dev bench/node_modules/made book ## measure what is how fast, 
 weights: PRESET ?= cpu
 weights: .venv/made ## train a model that the package carries again, from its seed: PRESET=cpu (minutes) or cpu-long
 	OMP_NUM_THREADS=1 $(BIN)/python -c "from tiny_gpt import weights; \
-	  weights.make('$(PRESET)', '_build/weights/$(PRESET)', 'book/assets/runs/$(PRESET).json')"
+	  weights.make('$(PRESET)', '_build/weights/$(PRESET)', 'book/assets/runs/$(PRESET).json', '$(shell git rev-parse HEAD)')"
 
 clinic: .venv/made ## train the clinic's patients again, from their seeds (minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -c "from tiny_gpt import clinic; clinic.make()"

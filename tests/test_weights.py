@@ -171,16 +171,17 @@ def test_making_goes_on_with_a_run_and_keeps_a_record(tmp_path, monkeypatch, sha
     monkeypatch.setitem(weights.PRESETS, "tiny", (sizes, plan))
     monkeypatch.setattr(weights, "FOLDER", tmp_path / "trained")
     monkeypatch.setattr(weights, "load_shakespeare", lambda: shakespeare[:20_000])
-    weights.make("tiny", tmp_path / "run", tmp_path / "runs" / "tiny.json")
+    weights.make("tiny", tmp_path / "run", tmp_path / "runs" / "tiny.json", "abc123")
     record = json.loads((tmp_path / "runs" / "tiny.json").read_text())
     model, tokenizer, provenance = weights.load(tmp_path / "trained" / "shakespeare-tiny.safetensors")
     assert record == {"model": asdict(model.config), **provenance}
     assert record["run"]["eval_step"] == [0, 2, 4]
+    assert record["commit"] == "abc123"
     _, valid = split(tokenizer.encode(shakespeare[:20_000]))
     # by hand: the mean over all windows; the file's half precision moves it by far less than this
     losses = [model(valid[i : i + 8][None], valid[i + 1 : i + 9][None])[1].item() for i in range(0, len(valid) - 8, 8)]
     assert record["exact_whole_valid_loss"] == pytest.approx(sum(losses) / len(losses), abs=1e-3)
-    weights.make("tiny", tmp_path / "run")  # the run is over: only the file is written again
+    weights.make("tiny", tmp_path / "run", commit="abc123")  # the run is over: only the file is written again
     again, _, told = weights.load(tmp_path / "trained" / "shakespeare-tiny.safetensors")
     assert told == provenance
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), again.parameters(), strict=True))

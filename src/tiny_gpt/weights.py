@@ -147,13 +147,16 @@ def for_page(name: str) -> bytes:
 
 
 def make(
-    preset: str = "cpu", out: str | os.PathLike[str] | None = None, record: str | os.PathLike[str] | None = None
+    preset: str = "cpu",
+    out: str | os.PathLike[str] | None = None,
+    record: str | os.PathLike[str] | None = None,
+    commit: str = "",
 ) -> None:
     """Train a preset on Shakespeare from its seed, as ``make weights`` does, and put the model into ``trained``.
 
     ``out`` is the folder of ``train``'s checkpoints; a run that is in there goes on. ``record`` is a JSON file for what
-    happened: the curve and the samples, device, seconds, versions, seed. A model of more than a million parameters is
-    stored in int8.
+    happened: the curve and the samples, device, seconds, versions, ``commit``, seed. A model of more than a million
+    parameters is stored in int8.
     """
     text = load_shakespeare()
     tokenizer = CharTokenizer(text)
@@ -163,7 +166,7 @@ def make(
     resume = out is not None and (Path(out) / "last.pt").exists()
     history = train(config, train_ids, valid_ids, plan, tokenizer=tokenizer, out=out, resume=resume)
     FOLDER.mkdir(exist_ok=True)
-    finish(FOLDER / f"shakespeare-{preset}.safetensors", history, plan, tokenizer, valid_ids, record)
+    finish(FOLDER / f"shakespeare-{preset}.safetensors", history, plan, tokenizer, valid_ids, record, commit)
 
 
 def finish(
@@ -173,6 +176,7 @@ def finish(
     tokenizer: CharTokenizer,
     valid_ids: Tensor,
     record: str | os.PathLike[str] | None = None,
+    commit: str = "",
 ) -> None:
     """Save a run's model with its provenance; the validation losses are those of the weights as the file has them."""
     model = history.model
@@ -184,6 +188,7 @@ def finish(
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         "torch": str(torch.__version__),
+        "commit": commit,
         "run": {**run, "seconds": [round(s, 1) for s in history.seconds]},
         "exact_whole_valid_loss": whole_loss(model.eval(), valid_ids),  # before they were rounded
     }
