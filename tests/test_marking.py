@@ -71,12 +71,15 @@ def test_a_forged_report_of_a_check_that_was_killed_is_none(tmp_path):
     assert one.refused.startswith("the check was broken off")
 
 
-NO_ID = json.dumps(
-    {**marking.Report("").as_dict(), "findings": [{"id": 5, "evidence": "", "where": "", "follows": []}]}
+EMPTY = marking.Report("").as_dict()
+NO_ID = json.dumps({**EMPTY, "findings": [{"id": 5, "evidence": "", "where": "", "follows": []}]})
+NO_PART = json.dumps({**EMPTY, "unwritten": [5]})
+PAINTS = json.dumps({**EMPTY, "unwritten": ["\x1b[1K"]})
+
+
+@pytest.mark.parametrize(
+    "said", ['{"passed": true}', "[" * 100_000, NO_ID, NO_PART, PAINTS], ids=["part", "deep", "id", "no part", "paints"]
 )
-
-
-@pytest.mark.parametrize("said", ['{"passed": true}', "[" * 100_000, NO_ID], ids=["the rest misses", "deep", "no id"])
 @pytest.mark.parametrize("code", [0, 1])
 def test_what_is_no_report_stops_nothing(said, code):
     with pytest.raises(ValueError, match="no report"):
@@ -196,9 +199,13 @@ ANOTHER = "has no class TinyGPT, but My: for a class of another name there is ti
     [
         ("", "has no class TinyGPT, nor another model"),
         ("from torch import nn\nclass My(nn.Module): ...\n", ANOTHER),
+        (
+            "from torch import nn\nglobals()['\\x1bMy'] = nn.Module\n",
+            ANOTHER.replace("My", "\N{REPLACEMENT CHARACTER}My"),
+        ),
         ("\0", "is no Python file: it is not text in UTF-8"),
     ],
-    ids=["nothing", "another", "no text"],
+    ids=["nothing", "another", "paints", "no text"],
 )
 def test_a_file_without_a_model_is_told_by_its_own_name(tmp_path, text, says):
     other = tmp_path / "essay.py"

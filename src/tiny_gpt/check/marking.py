@@ -96,7 +96,7 @@ def mark(file: Path, *, hidden: Path | None = None, protected: bool = True, seco
     If it is from a folder within that, it can import the Python files beside it, which are copied too.
     ``protected`` runs it in bubblewrap: no network, no other process, every file read-only but for an empty /tmp.
     """
-    submission = str(file.relative_to(hidden)) if hidden else file.name
+    submission = _printable(str(file.relative_to(hidden)) if hidden else file.name)
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name, file.name)
         beside = _python_files(file.parent) if hidden and file.parent != hidden else []
@@ -126,12 +126,17 @@ def mark(file: Path, *, hidden: Path | None = None, protected: bool = True, seco
     if process.returncode == 2:  # refused, with a line on stderr that says why
         said = err.strip().splitlines()[-1:] or ["the check refused it without a reason"]
         reason = said[0].removeprefix("tiny-gpt: error: ").replace(str(copy), file.name)
-        return Mark(submission, False, refused=reason)
+        return Mark(submission, False, refused=_printable(reason))
     try:
         report = _understood(out, process.returncode)
     except ValueError as error:
         return Mark(submission, False, refused=str(error))
     return Mark(submission, report.passed, tuple(found.id for found in report.findings), tuple(report.unwritten))
+
+
+def _printable(words: str) -> str:
+    """Without what would steer a terminal: names in a file can be such that they paint over other lines."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in words)
 
 
 def _understood(out: str, code: int) -> Report:
@@ -141,9 +146,9 @@ def _understood(out: str, code: int) -> Report:
     try:
         report = Report.from_dict(json.loads(out))
         known = all(found.id in CAUSES for found in report.findings)
-        if not known or not all(isinstance(part, str) for part in report.unwritten):
+        if not known or not all(part.isprintable() for part in report.unwritten):
             raise TypeError
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError("what the check printed is no report, which the file may have done: read it") from None
     if report.passed != (code == 0):
         raise ValueError("the check was broken off: its report and its exit code differ; read the file")
