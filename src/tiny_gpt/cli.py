@@ -113,7 +113,7 @@ class Mark:
 
     folder: Positional[Path]
     """Where the submissions are: NAME.py, or a folder NAME for each learner. Of several files in it those with a class
-    TinyGPT are marked (all if none has one), and can import the others. Names with . or __ before them are left out."""
+    TinyGPT are marked (all if none has one), and can import the others. Names that begin with . or __ are left out."""
     csv: Path | None = None
     """A file for the table as well, for a spreadsheet."""
     unprotected: bool = False
