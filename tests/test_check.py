@@ -663,7 +663,11 @@ def test_a_config_is_a_class_and_not_an_object_of_one(tmp_path):
 def test_the_command_refuses_what_is_not_there(command, tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("class Nothing: pass\n")
-    for args, says in (([tmp_path / "no.py"], "there is no file"), ([file], "no class TinyGPT"), ([], "needs a file")):
+    weights = tmp_path / "best.pt"
+    weights.write_bytes(b"PK\3\4\0\0")
+    missing = ([tmp_path / "no.py"], "there is no file")
+    no_text = ([weights], "best.pt is no Python file")
+    for args, says in (missing, no_text, ([file], "no class TinyGPT"), ([], "needs a file")):
         code, out, err = command(*args)
         assert (code, out) == (2, "")
         assert says in err

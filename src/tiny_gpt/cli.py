@@ -112,7 +112,8 @@ class Mark:
     """Check every file in a folder of submissions, each in a sandbox of its own, and print a table."""
 
     folder: Positional[Path]
-    """Where the submissions are: NAME.py, or a folder NAME with files in it for each learner."""
+    """Where the submissions are: NAME.py, or a folder NAME for each learner. Of several files in it those with a class
+    TinyGPT are marked (all if none has one), and can import the others. Names that begin with . or __ are left out."""
     csv: Path | None = None
     """A file for the table as well, for a spreadsheet."""
     unprotected: bool = False
@@ -260,16 +261,22 @@ def _mark(command: Mark) -> int:
             "submissions are code by others, and here nothing keeps them from your files and the network: install "
             "bubblewrap (on Debian and Ubuntu: apt install bubblewrap), or accept that with --unprotected"
         )
+    if not command.unprotected and not marking.starts(command.folder):
+        raise ValueError(
+            f"Python does not start in the sandbox, which hides {command.folder} and /tmp from the submissions: move "
+            "them to a folder of their own, outside of which Python and its packages are"
+        )
     width = max(len(str(file.relative_to(command.folder))) for file in files)
-    marks = []
-    for file in files:
-        marks.append(one := marking.mark(file, hidden=command.folder, protected=not command.unprotected))
-        print(f"{one.submission:<{width}}  {one.verdict}", flush=True)
-    if command.csv:
-        marking.write_table(marks, command.csv)
-    passed = sum(one.passed for one in marks)
-    print(f"{passed} of {len(marks)} pass.")
-    return 0 if passed == len(marks) else 1
+    passed = 0
+    with marking.table(command.csv) if command.csv else contextlib.nullcontext() as add:
+        for file in files:
+            one = marking.mark(file, hidden=command.folder, protected=not command.unprotected)
+            print(f"{one.submission:<{width}}  {one.verdict}", flush=True)
+            passed += one.passed
+            if add:
+                add(one)
+    print(f"{passed} of {len(files)} pass.")
+    return 0 if passed == len(files) else 1
 
 
 def _sample(command: Sample) -> int:

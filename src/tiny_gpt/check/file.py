@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import inspect
 import sys
+import tokenize
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -18,15 +19,19 @@ from .settings import Settings
 from .subject import Subject, TookTooLong, crash
 from .whole import check_whole
 
+MODELS = ("TinyGPT", "GPT", "MyTinyGPT", "MyGPT")  # names that a model's class is looked for by, in this order
+
 
 def check_file(path: Path, model: str | None = None, config: str | None = None, seconds: float = SECONDS) -> Report:
     """Judge the model in a file. ``model`` and ``config`` name its classes; if not given they are looked for.
 
-    Raises ValueError if there is no such file or no such class in it.
+    Raises ValueError if there is no such file, if it is no text, or if no such class is in it.
     """
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"there is no file {path}: give the path of your tiny_gpt.py")
+    if not _is_text(path):
+        raise ValueError(f"{path} is no Python file: it is not text in UTF-8")
     return apart(path.name, lambda: _check(path, model, config), seconds)
 
 
@@ -55,6 +60,14 @@ def _check(path: Path, model: str | None, config: str | None) -> Report:
     return report
 
 
+def _is_text(path: Path) -> bool:
+    try:
+        with tokenize.open(path) as file:  # in the encoding that its first lines name, else UTF-8
+            return "\0" not in file.read()
+    except (SyntaxError, UnicodeDecodeError):
+        return False
+
+
 def _load(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent.resolve()))
     name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"readers_{abs(hash(path))}"
@@ -76,12 +89,15 @@ def _named(module: ModuleType, name: str, path: Path) -> Any:
 
 def _model_in(module: ModuleType, path: Path) -> type:
     own = {n: c for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, nn.Module)}
-    for name in ("TinyGPT", "GPT", "MyTinyGPT", "MyGPT"):
+    for name in MODELS:
         if name in own:
             return own[name]
     whole = [c for c in own.values() if c.__module__ == module.__name__ and hasattr(c, "generate")]
     if len(whole) != 1:
-        raise ValueError(f"{path} has no class TinyGPT: name yours with --model; found {', '.join(own) or 'none'}")
+        if not own:
+            raise ValueError(f"{path} has no class TinyGPT, nor another model")
+        help = "for a class of another name there is tiny-gpt check FILE --model NAME"
+        raise ValueError(f"{path} has no class TinyGPT, but {', '.join(own)}: {help}")
     return whole[0]
 
 
