@@ -43,13 +43,14 @@ def draw(path: Path) -> None:
         widget.get_by_label("Colour by probability").check()
         widget.get_by_role("tab", name="Attention").click()
         page.wait_for_timeout(5000)  # it writes and draws
+        widget.locator(".tgw-page [role=option]").nth(40).click()
+        page.wait_for_timeout(1000)
         height = page.evaluate(ALONE, widget.element_handle())
         page.wait_for_timeout(500)
         printed = Path(folder) / "playground.pdf"
         page.pdf(path=printed, width=f"{WIDTH}px", height=f"{height + 2}px", print_background=True, page_ranges="1")
         browser.close()
-        drawn = subprocess.run(["pdftocairo", "-svg", str(printed), "-"], check=True, capture_output=True, text=True)
-    path.write_text(re.sub(r"(\d\.\d\d)\d+", r"\1", drawn.stdout), encoding="utf-8")  # a hundredth of a point is enough
+        subprocess.run(["pdftocairo", "-svg", str(printed), str(path)], check=True)
 
 
 if __name__ == "__main__":
