@@ -86,6 +86,7 @@ class Play:
         tab = self.root.get_by_role("tab", name=name)
         if by == "mouse":
             tab.click()
+            self.widget.settle()
         else:
             self.root.locator("[role=tab][aria-selected=true]").focus()
             while tab.get_attribute("aria-selected") != "true":
