@@ -1,6 +1,7 @@
 """The theme's mends take hold, and say so when the theme has changed under them."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 from sphinx_project import NOTEBOOK, build
@@ -107,6 +108,21 @@ def test_a_template_that_the_theme_has_no_use_for_is_a_warning(tmp_path, monkeyp
     monkeypatch.setitem(theme_mends.TEMPLATES, "no-such.html", [("a", "b")])
     site = build(tmp_path, {"index": "# Page\n"}, ["sphinx_book_theme", "theme_mends"], **THEME)
     assert "WARNING: the theme has no use for a template no-such.html any more" in site.warnings
+
+
+def test_a_build_that_writes_no_page_has_nothing_to_say(monkeypatch):
+    import theme_mends
+
+    said = []
+    monkeypatch.setattr(theme_mends.LOG, "warning", lambda text, *args, **_: said.append(text % args))
+    loader = theme_mends.MendedLoader([])
+    templates = SimpleNamespace(loaders=[loader])
+    app = SimpleNamespace(builder=SimpleNamespace(format="html", templates=templates))
+    theme_mends.report_unasked(app, None)  # with nothing changed, Sphinx asks for no template at all
+    assert said == []
+    loader.unasked.discard("search.html")
+    theme_mends.report_unasked(app, None)
+    assert len(said) == len(theme_mends.TEMPLATES) - 1
 
 
 def test_only_what_pages_ask_for_is_published(site):

@@ -131,7 +131,10 @@ def mend_templates(app):
 
 def report_unasked(app, exception):
     if app.builder.format == "html" and not exception:
-        for template in sorted(app.builder.templates.loaders[0].unasked):
+        unasked = app.builder.templates.loaders[0].unasked
+        if unasked == set(TEMPLATES):  # nothing had changed, and no page was written
+            return
+        for template in sorted(unasked):
             LOG.warning("the theme has no use for a template %s any more", template, type="theme_mends")
 
 
