@@ -64,6 +64,10 @@ def main():
     for name, config in RECIPES.items():
         for seed in map(str, SEEDS):
             entry = record["recipes"].setdefault(name, {"steps": config.max_steps, "loss": {}, "time": {}})
+            if entry["steps"] != config.max_steps:
+                raise ValueError(
+                    f"{RECORD} has {name!r} with {entry['steps']} steps, not {config.max_steps}: delete it"
+                )
             if seed not in entry["loss"]:
                 fast, slow = (replace(plan, seed=int(seed)) for plan in (config, SLOW))
                 # The base need not be trained again for the other recipes: a tenth of its run tells how long it takes.

@@ -178,7 +178,7 @@ def finish(
     record: str | os.PathLike[str] | None = None,
     commit: str = "",
 ) -> None:
-    """Save a run's model with its provenance; the validation losses are those of the weights as the file has them."""
+    """Save a run's model with its provenance; its ``valid_loss`` is that of the weights as the file has them."""
     model = history.model
     assert model is not None  # train has put it there
     run = {f: getattr(history, f) for f in ("eval_step", "train_loss", "valid_loss", "seconds", "samples")}
