@@ -15,7 +15,7 @@ from jaxtyping import install_import_hook
 
 # Shapes and types in the signatures of these modules are checked at every call under pytest. model.py and heads.py
 # are read by learners and carry none. The hook has to be there before the package is first imported.
-ANNOTATED = ("data", "train", "sampling", "gpt2", "numpy_head", "baselines", "widgets.quiz")
+ANNOTATED = ("data", "train", "sampling", "gpt2", "muon", "weights", "numpy_head", "baselines", "widgets.quiz")
 # An int is taken where a float is asked for, as PEP 484 has it (temperature=0).
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 install_import_hook([f"tiny_gpt.{name}" for name in ANNOTATED], CHECKER)

@@ -158,6 +158,13 @@ def test_wrong_arguments_are_one_line(args, says, refused, monkeypatch, tmp_path
     assert not list(tmp_path.iterdir())
 
 
+def test_debug_shows_the_traceback_beside_the_sentence(in_here):
+    code, _, err = in_here("sample", "--out", "nowhere", "--debug")
+    assert code == 2
+    assert "Traceback" in err
+    assert err.splitlines()[-1].startswith("tiny-gpt: error: there is no checkpoint")
+
+
 def test_unknown_characters_in_the_prompt_are_shown(trained, refused):
     refused("sample", "--out", trained[0], "--prompt", "to bé", says="'é' not among the 17 characters")
     refused("sample", "--out", trained[0], "--prompt", "", says="the prompt is empty")

@@ -33,7 +33,7 @@ def test_a_patient_made_again_is_the_same(seed, shakespeare, monkeypatch):
     """The first updates of its training, from its seed; rounding differs from machine to machine, and little else."""
     record = BY_SEED[seed]
     patient = next(p for p in clinic.PATIENTS if p.seed == seed)
-    monkeypatch.setattr(clinic, "load_shakespeare", lambda: shakespeare)
+    monkeypatch.setattr(clinic.training, "load_shakespeare", lambda: shakespeare)
     again = clinic.examine(patient, steps=50)
     assert again["step"] == record["step"][:2]
     for curve in ("train", "valid", "gradient"):
@@ -98,7 +98,7 @@ def test_attention_maps_are_rows_of_weights():
 
 
 def test_other_patients_than_the_code_knows_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(clinic, "FILE", tmp_path / "clinic.json")
-    clinic.save([{"bug": "mask-missing"}])
+    monkeypatch.setattr(clinic.records, "FILE", tmp_path / "clinic.json")
+    clinic.records.save([{"bug": "mask-missing"}])
     with pytest.raises(ValueError, match="run make clinic"):
         clinic.load()

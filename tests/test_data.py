@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tiny_gpt import data
+from tiny_gpt import data, files
 from tiny_gpt.data import CharTokenizer, CopySource, MarkovSource, get_batch, load_shakespeare, load_text, split
 from tiny_gpt.model import GPTConfig
 
@@ -123,9 +123,9 @@ def fresh(monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(data, "SHAKESPEARE_SHA256", hashlib.sha256(GOOD).hexdigest())
-    monkeypatch.setattr(data, "SHAKESPEARE_BYTES", len(GOOD))
-    monkeypatch.setattr(data, "MIRRORS", ())
+    monkeypatch.setattr(data.text, "SHAKESPEARE_SHA256", hashlib.sha256(GOOD).hexdigest())
+    monkeypatch.setattr(data.text, "SHAKESPEARE_BYTES", len(GOOD))
+    monkeypatch.setattr(data.text, "MIRRORS", ())
     return tmp_path / "cache" / "tiny-gpt"
 
 
@@ -134,7 +134,7 @@ def files_in(folder):
 
 
 def test_a_good_download_is_kept_and_not_repeated(server, fresh, monkeypatch):
-    monkeypatch.setattr(data, "MIRRORS", server.mirrors("good"))
+    monkeypatch.setattr(data.text, "MIRRORS", server.mirrors("good"))
     assert load_shakespeare().encode() == GOOD
     assert files_in(fresh) == ["tinyshakespeare.txt"]
     text = load_text()
@@ -144,9 +144,9 @@ def test_a_good_download_is_kept_and_not_repeated(server, fresh, monkeypatch):
 
 @pytest.mark.parametrize("first", ["missing", "truncated", "cut", "wrong", "longer", "hanging", "dripping"])
 def test_the_second_mirror_is_asked_when_the_first_fails(server, fresh, monkeypatch, first):
-    monkeypatch.setattr(data, "MIRRORS", server.mirrors(first, "good"))
-    monkeypatch.setattr(data, "TIMEOUT", 1.0)
-    monkeypatch.setattr(data, "DEADLINE", 1.5)
+    monkeypatch.setattr(data.text, "MIRRORS", server.mirrors(first, "good"))
+    monkeypatch.setattr(data.text, "TIMEOUT", 1.0)
+    monkeypatch.setattr(data.text, "DEADLINE", 1.5)
     assert load_shakespeare().encode() == GOOD
     assert server.asked == [f"/{first}", "/good"]
     assert files_in(fresh) == ["tinyshakespeare.txt"]
@@ -158,9 +158,9 @@ def test_the_second_mirror_is_asked_when_the_first_fails(server, fresh, monkeypa
      ("dripping", "bytes came in")],
 )  # fmt: skip
 def test_without_a_whole_answer_load_text_falls_back_and_says_so(server, fresh, monkeypatch, mirror, says):
-    monkeypatch.setattr(data, "MIRRORS", server.mirrors(mirror))
-    monkeypatch.setattr(data, "TIMEOUT", 1.0)
-    monkeypatch.setattr(data, "DEADLINE", 1.5)
+    monkeypatch.setattr(data.text, "MIRRORS", server.mirrors(mirror))
+    monkeypatch.setattr(data.text, "TIMEOUT", 1.0)
+    monkeypatch.setattr(data.text, "DEADLINE", 1.5)
     start = time.monotonic()
     with pytest.raises(data.DownloadError, match=says):
         load_shakespeare()
@@ -177,17 +177,17 @@ def test_without_a_whole_answer_load_text_falls_back_and_says_so(server, fresh, 
 
 @pytest.mark.parametrize("mirror", ["wrong", "longer", "cut"])
 def test_wrong_bytes_are_an_error_and_no_reason_for_the_fallback(server, fresh, monkeypatch, mirror):
-    monkeypatch.setattr(data, "MIRRORS", server.mirrors(mirror))
+    monkeypatch.setattr(data.text, "MIRRORS", server.mirrors(mirror))
     for load in (load_shakespeare, load_text):
         with pytest.raises(
-            ValueError, match=f"expected {len(GOOD)} bytes with sha256 {data.SHAKESPEARE_SHA256}, found"
+            ValueError, match=f"expected {len(GOOD)} bytes with sha256 {data.text.SHAKESPEARE_SHA256}, found"
         ):
             load()
     assert files_in(fresh) == []
 
 
 def test_nobody_listening_is_offline(server, fresh, monkeypatch):
-    monkeypatch.setattr(data, "MIRRORS", server.mirrors("good"))
+    monkeypatch.setattr(data.text, "MIRRORS", server.mirrors("good"))
     server.close()
     with pytest.raises(data.DownloadError, match=r"127\.0\.0\.1"):
         load_shakespeare()
@@ -195,12 +195,12 @@ def test_nobody_listening_is_offline(server, fresh, monkeypatch):
 
 
 def test_a_failed_rename_leaves_nothing_and_the_text_is_still_there(server, fresh, monkeypatch):
-    monkeypatch.setattr(data, "MIRRORS", server.mirrors("good"))
+    monkeypatch.setattr(data.text, "MIRRORS", server.mirrors("good"))
 
     def full(*_):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(data.os, "replace", full)
+    monkeypatch.setattr(files.os, "replace", full)
     with pytest.warns(UserWarning, match="no space left"):
         assert load_shakespeare().encode() == GOOD
     assert files_in(fresh) == []
@@ -445,5 +445,5 @@ def test_ids_of_several_texts_are_not_decoded_as_one(as_installed, ids):
 def test_a_cache_that_cannot_be_a_folder_costs_a_warning_and_no_download(tmp_path):
     (tmp_path / "tiny-gpt").write_text("a file where the folder should be")
     with pytest.warns(UserWarning, match="could not be kept"):
-        data._write_beside_and_rename(tmp_path / "tiny-gpt" / "tinyshakespeare.txt", b"text")
+        data.text._keep(tmp_path / "tiny-gpt" / "tinyshakespeare.txt", b"text")
     assert (tmp_path / "tiny-gpt").read_text() == "a file where the folder should be"

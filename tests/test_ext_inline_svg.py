@@ -32,8 +32,8 @@ SETUP = """
 
 ```{code-cell} python
 import matplotlib.pyplot as plt
-from tiny_gpt import palette, plots
-plots.use_book_style()
+from tiny_gpt import palette, figures
+figures.use_book_style()
 ```
 """
 PNG = """
@@ -185,6 +185,6 @@ def test_style_has_no_effect_at_import():
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)
-    import tiny_gpt.plots  # noqa: F401
+    import tiny_gpt.figures  # noqa: F401
 
     assert dict(mpl.rcParams) == before

@@ -519,7 +519,7 @@ def test_from_pretrained_names_the_extra_when_a_library_is_missing(monkeypatch, 
         TinyGPT.from_pretrained(str(tmp_path))
 
 
-NANOGPT_CALLS = """
+NANOGPT_CALLS = r"""
 # The calls that nanoGPT's train.py, sample.py and bench.py make of a model, in their order and with their arguments.
 import torch
 from contextlib import nullcontext
@@ -611,3 +611,14 @@ def test_what_is_not_a_batch_of_ids_is_a_value_error_everywhere(ids):
             call(ids)
     with pytest.raises(ValueError, match="targets must"):
         model(torch.tensor([[1, 2]]), [[1, 2]])
+
+
+def test_weights_with_an_untied_head_are_refused_and_nothing_is_loaded(make):
+    model = make(GPTConfig(vocab_size=11, block_size=8, n_layer=1, n_head=2, n_embd=8))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    other = {**before, "wte.weight": before["wte.weight"] + 1}
+    with pytest.raises(ValueError, match=r"lm_head\.weight differs from wte\.weight"):
+        model.load_state_dict(other)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    model.load_state_dict({**other, "lm_head.weight": other["wte.weight"]})
+    assert torch.equal(model.lm_head.weight, other["wte.weight"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tiny_gpt import baselines, data, heads, model, numpy_head, plots, sampling, train
+from tiny_gpt import baselines, data, figures, heads, model, numpy_head, sampling, train
 
 ROOT = Path(__file__).parent.parent
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "book").glob("*.md"))}
@@ -62,9 +62,9 @@ def prose(text):
 def exported():
     """Every public name that is defined in a module which chapters derive from."""
     names = {}
-    for module in (baselines, data, heads, model, numpy_head, plots, sampling, train):
+    for module in (baselines, data, heads, model, numpy_head, figures, sampling, train):
         for name, value in vars(module).items():
-            if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__:
+            if not name.startswith("_") and getattr(value, "__module__", "").startswith(module.__name__):
                 names.setdefault(name, []).append(module.__name__)
     return names
 
@@ -177,7 +177,7 @@ def test_randomness_is_explicit(page):
 def test_figures_have_name_caption_and_alternative(page):
     named = []
     for options, code in cells(PAGES[page]):
-        if not re.search(r"^(live = display\()?plots\.(?!use_book_style)\w+\(", code, re.M):
+        if not re.search(r"^(live = display\()?figures\.(?!use_book_style)\w+\(", code, re.M):
             continue
         figure = options.get("mystnb", {}).get("figure", {})
         assert figure.get("name", "").startswith("fig-"), code

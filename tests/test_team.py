@@ -36,9 +36,9 @@ SCRIPT = """
     found["loss"], found["valid"] = history.loss, history.valid_loss
     # With dropout, to its end; and the same with a stop on the way, of which only the second process was told.
     whole = run(PAIR, SIZES)
-    import tiny_gpt.train as training
+    import tiny_gpt.train.loop as training
 
-    class Told(training._Interrupts):
+    class Told(training.Interrupts):
         def __enter__(self):
             self.asked = team.rank == 1
             return self
@@ -46,9 +46,9 @@ SCRIPT = """
         def __exit__(self, *error):
             pass
 
-    before, training._Interrupts = training._Interrupts, Told
+    before, training.Interrupts = training.Interrupts, Told
     stopped = run(PAIR, SIZES, out={out!r} + "/stopped")
-    training._Interrupts = before
+    training.Interrupts = before
     resumed = run(PAIR, SIZES, out={out!r} + "/stopped", resume=True)
     found["stopped"] = [stopped.interrupted, len(stopped.loss)]
     found["resumed"] = resumed == replace(whole, seconds=resumed.seconds)

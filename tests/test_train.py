@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tiny_gpt import files
 from tiny_gpt import train as training
 from tiny_gpt.data import CharTokenizer, get_batch
 from tiny_gpt.model import GPTConfig, TinyGPT
@@ -309,7 +310,7 @@ from test_train import SHORT, SIZES, TOKENIZER, TRAIN, VALID, train, training
 def script(code):
     """A Python process of its own that runs ``code``; it sees this file's names."""
     source = PRELUDE.format(tests=str(Path(__file__).parent)) + textwrap.dedent(code)
-    path = os.pathsep.join(p for p in (str(Path(training.__file__).parents[1]), os.environ.get("PYTHONPATH")) if p)
+    path = os.pathsep.join(p for p in (str(Path(training.__file__).parents[2]), os.environ.get("PYTHONPATH")) if p)
     return subprocess.Popen(
         [sys.executable, "-c", source],
         stdout=subprocess.PIPE,
@@ -361,7 +362,7 @@ def test_a_kill_while_saving_leaves_the_old_checkpoint_whole(tmp_path, moment):
         def killed(*args):
             # each evaluation writes three files; the kill comes in the last.pt of the second evaluation
             saves.append(args)
-            if len(saves) > 3 and (tmp := os.path.join({str(tmp_path)!r}, "last.pt.part")) and os.path.exists(tmp):
+            if len(saves) > 3 and any(name.startswith("last.pt.") for name in os.listdir({str(tmp_path)!r})):
                 os.kill(os.getpid(), signal.SIGKILL)
             return before(*args)
         os.{moment} = killed
@@ -369,7 +370,7 @@ def test_a_kill_while_saving_leaves_the_old_checkpoint_whole(tmp_path, moment):
     """)
     process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL
-    assert (tmp_path / "last.pt.part").exists()  # it was in the middle of it
+    assert list(tmp_path.glob("last.pt.*.part"))  # it was in the middle of it
     *_, meta = load_checkpoint(tmp_path / "last.pt")
     assert meta["step"] == 0
     resumed = run(out=tmp_path, resume=True)
@@ -385,7 +386,7 @@ def test_a_full_disk_is_reported_and_the_old_checkpoint_stays(tmp_path, monkeypa
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(training.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(OSError, match=r"could not be written .*No space left.* still there"):
         run(out=tmp_path, resume=True)
     assert (tmp_path / "last.pt").read_bytes() == before
@@ -491,7 +492,7 @@ def test_a_checkpoint_cannot_run_code(tmp_path):
         def __reduce__(self):
             return (os.mkdir, (str(tmp_path / "exploded"),))
 
-    torch.save({"format": training.FORMAT, "model": Bomb()}, tmp_path / "bomb.pt")
+    torch.save({"format": training.checkpoint.FORMAT, "model": Bomb()}, tmp_path / "bomb.pt")
     (tmp_path / "plain.pt").write_bytes(pickle.dumps(Bomb(), protocol=2))
     for name in ("bomb.pt", "plain.pt"):
         with pytest.raises(ValueError, match="damaged or not a checkpoint"):
@@ -647,8 +648,8 @@ def test_the_precision_is_the_devices_own(monkeypatch, device, capability, expec
     emulated = {True: True, False: (capability or (0,))[0] >= 8}
     monkeypatch.setattr(torch.cuda, "device", lambda _: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: emulated[including_emulation])
-    assert training._precision(TrainConfig(), torch.device(device)) == getattr(torch, expected)
-    assert training._precision(TrainConfig(dtype="float32"), torch.device(device)) == torch.float32
+    assert training.device.precision(TrainConfig(), torch.device(device)) == getattr(torch, expected)
+    assert training.device.precision(TrainConfig(dtype="float32"), torch.device(device)) == torch.float32
 
 
 FULL, CTRL_C = OSError(28, "No space left on device"), KeyboardInterrupt("a second Ctrl-C")
@@ -678,9 +679,9 @@ def test_what_stops_torch_while_it_writes_is_told_and_the_old_file_stays(tmp_pat
 
     path = tmp_path / "last.pt"
     path.write_text("the old one")
-    monkeypatch.setattr(training, "open", Disk, raising=False)
+    monkeypatch.setattr(files, "open", Disk, raising=False)
     with pytest.raises(type(reason), match=says):
-        training._save(path, {"x": torch.zeros(10_000)})
+        files.write_beside(path, lambda file: torch.save({"x": torch.zeros(10_000)}, file))
     assert [file.name for file in tmp_path.iterdir()] == ["last.pt"]
     assert path.read_text() == "the old one"
 
@@ -795,3 +796,34 @@ def test_a_damaged_history_is_not_read_as_another_one(tmp_path, damage):
 def test_what_is_counted_is_a_whole_number(as_installed, value):
     with pytest.raises(ValueError, match="max_steps must be a whole number"):
         replace(SHORT, max_steps=value)
+
+
+def test_a_run_on_a_cpu_leaves_the_gpus_generators_alone(monkeypatch):
+    """torch.manual_seed would reseed them all, or note down to do so once CUDA is started."""
+    for module in (torch.cuda, torch.mps, torch.xpu):
+        for name in ("manual_seed", "manual_seed_all"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, lambda seed: pytest.fail("a GPU's generator was reseeded"))
+    run(replace(SHORT, max_steps=1))
+
+
+def test_a_folder_that_cannot_be_made_leaves_the_precision_of_products_alone(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", asked.append)
+    made = training.Trainer.__init__
+
+    def on_a_gpu(self, *args):
+        made(self, *args)
+        self.device = torch.device("cuda")
+
+    monkeypatch.setattr(training.Trainer, "__init__", on_a_gpu)
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ValueError, match="a file is in its place"):
+        run(out=tmp_path / "file")
+    assert asked == []
+
+
+@pytest.mark.parametrize("seed", [2**64, -(2**63) - 1])
+def test_a_seed_beyond_64_bits_is_a_sentence(seed):
+    with pytest.raises(ValueError, match="64 bits"):
+        TrainConfig(seed=seed)

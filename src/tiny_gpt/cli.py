@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,9 +125,11 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run the command line.
 
     Exit codes: 0, 1 if a check finds something or a submission does not pass, 2 for wrong input (one line on stderr
-    says which), 130 after Ctrl-C.
+    says which; with ``--debug`` its traceback stands above it), 130 after Ctrl-C.
     """
     args = list(sys.argv[1:] if args is None else args)
+    debug = "--debug" in args
+    args = [arg for arg in args if arg != "--debug"]
     if hasattr(sys.stdout, "reconfigure"):  # a terminal without a character shows its number instead of an error
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -139,6 +142,8 @@ def main(args: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except (ValueError, OSError, ArithmeticError, RuntimeError) as error:
+        if debug:
+            traceback.print_exc()
         message = " ".join(str(error).split()) or type(error).__name__
         print(f"tiny-gpt: error: {message}", file=sys.stderr)
         code = 2
@@ -174,7 +179,10 @@ def _parse(args: list[str]) -> Train | Sample | Export | Start | Check | Mark:
         | Annotated[Mark, subcommand("mark")]
     )
     every = OmitArgPrefixes[commands]
-    about = "Train a small GPT on characters, let it write, export it, and check one that you wrote."
+    about = (
+        "Train a small GPT on characters, let it write, export it, and check one that you wrote. "
+        "With --debug an error is shown with its traceback."
+    )
     box = io.StringIO()
     try:
         with contextlib.redirect_stderr(box):

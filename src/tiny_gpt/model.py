@@ -337,13 +337,20 @@ class TinyGPT(nn.Module):
         self.wpe.num_embeddings = block_size
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """As in torch, and also for weights saved through torch.compile (``_orig_mod.``) or DDP (``module.``)."""
+        """As in torch, and also for weights saved through torch.compile (``_orig_mod.``) or DDP (``module.``).
+
+        Raises ValueError for a head unlike the embedding: the tied matrix cannot hold both.
+        """
         wrappers = ("_orig_mod.", "module.")
         plain = {}
         for name, tensor in state_dict.items():
             while name.startswith(wrappers):
                 name = name.split(".", 1)[1]
             plain[name] = tensor
+        wte, head = plain.get("wte.weight"), plain.get("lm_head.weight")
+        tied = self.lm_head.weight is self.wte.weight
+        if tied and wte is not None and head is not None and not torch.equal(head.to(wte.device), wte):
+            raise ValueError("lm_head.weight differs from wte.weight: TinyGPT ties the two and cannot hold both")
         result = super().load_state_dict(plain, strict, assign)
         self.lm_head.weight = self.wte.weight  # assign=True would have put two tensors in the place of one
         return result
@@ -467,6 +474,5 @@ def state_dict_from_gpt2(theirs: dict[str, Tensor], transposed: bool) -> dict[st
         ours[name[1:]] = tensor
     if "wte.weight" not in ours:
         raise ValueError(f"wte.weight is missing: these are not weights with GPT-2's names, found {list(theirs)[:4]}")
-    if not torch.equal(ours.setdefault("lm_head.weight", ours["wte.weight"]), ours["wte.weight"]):
-        raise ValueError("lm_head.weight differs from wte.weight: TinyGPT ties the two and cannot hold both")
+    ours.setdefault("lm_head.weight", ours["wte.weight"])
     return ours

@@ -1,9 +1,10 @@
-"""Torch's global generator, borrowed: seeded inside a block and given back as it was."""
+"""Torch's global generators, borrowed for a block and given back as they were."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
 
 
 @contextmanager
@@ -15,3 +16,45 @@ def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
+
+
+class OwnGenerators:
+    """``with`` it, torch's global generators are the owner's; outside the block they are as the caller left them.
+
+    Only the generators of the CPU and of ``device`` are touched: ``torch.manual_seed`` would reseed every GPU's.
+    """
+
+    def __init__(self, device: torch.device, seed: int):
+        self.device = device
+        outside = self._get()
+        torch.default_generator.manual_seed(seed)
+        if device.type == "cuda":
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        elif device.type == "mps":
+            torch.mps.manual_seed(seed)
+        self.state = self._get()
+        self._set(outside)
+
+    def _get(self) -> dict[str, Tensor]:
+        state = {"cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            state["cuda"] = torch.cuda.get_rng_state(self.device)
+        elif self.device.type == "mps":
+            state["mps"] = torch.mps.get_rng_state()
+        return state
+
+    def _set(self, state: dict[str, Tensor]) -> None:
+        torch.set_rng_state(state["cpu"])
+        if "cuda" in state and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda"], self.device)
+        elif "mps" in state and self.device.type == "mps":
+            torch.mps.set_rng_state(state["mps"])
+
+    def __enter__(self) -> None:
+        self._outside = self._get()
+        self._set(self.state)
+
+    def __exit__(self, *error: object) -> None:
+        self.state = self._get()
+        self._set(self._outside)

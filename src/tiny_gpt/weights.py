@@ -19,6 +19,7 @@ from safetensors import torch as safetensors
 from torch import Tensor
 
 from .data import CharTokenizer, load_shakespeare, split
+from .files import write_beside
 from .model import GPTConfig, TinyGPT
 from .train import PRESETS, History, TrainConfig, evaluate, fingerprint, load_checkpoint, train, whole_loss
 
@@ -52,10 +53,8 @@ def save(
     embeddings stay as they are, since they are few and also the head. ``provenance`` is any JSON: the run's seed,
     steps, versions, losses. The file is written beside and renamed.
     """
-    path = Path(path)
-    beside = path.with_name(path.name + ".part")
-    beside.write_bytes(to_bytes(model, tokenizer, provenance, int8=int8))
-    os.replace(beside, path)
+    data = to_bytes(model, tokenizer, provenance, int8=int8)
+    write_beside(Path(path), lambda file: file.write(data))
 
 
 def to_bytes(model: TinyGPT, tokenizer: CharTokenizer, provenance: Provenance | None, *, int8: bool = False) -> bytes:

@@ -80,7 +80,7 @@ class Explorer(anywidget.AnyWidget):
     def _draw_still(self) -> str:
         import matplotlib as mpl
 
-        from ..plots import STYLE
+        from ..figures import STYLE
 
         file = io.StringIO()
         with mpl.rc_context(STYLE), warnings.catch_warnings():

@@ -6,7 +6,7 @@ from typing import Any
 import traitlets
 from matplotlib.figure import Figure
 
-from .. import clinic, plots
+from .. import clinic, figures
 from ..bugs import CATALOGUE
 from .base import Explorer, front_end, style
 
@@ -71,7 +71,7 @@ class Clinic(Explorer):
 
     def picture(self) -> Figure:
         patient = self.patients[self.current]
-        return plots.patient_curves(patient["step"], patient["train"], patient["valid"], patient["floor"])
+        return figures.patient_curves(patient["step"], patient["train"], patient["valid"], patient["floor"])
 
     def describe(self) -> str:
         patient = self.patients[self.current]

@@ -6,7 +6,7 @@ from typing import Any
 import traitlets
 from matplotlib.figure import Figure
 
-from .. import plots
+from .. import figures
 from ..train import History
 from .base import Explorer, front_end, style
 
@@ -70,7 +70,7 @@ class LossCurve(Explorer):
     def picture(self) -> Figure:
         reference = next(iter(self.reference.values()), None)
         history = getattr(self, "_history", History())
-        return plots.training_curves(history, dict(reference) if reference else None, self.ladder)
+        return figures.training_curves(history, dict(reference) if reference else None, self.ladder)
 
     def describe(self) -> str:
         if not self.eval_step:

@@ -5,7 +5,7 @@ import traitlets
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from .. import plots
+from .. import figures
 from ..numpy_head import softmax
 from .base import Explorer, front_end, normals, style
 
@@ -76,7 +76,7 @@ class MaskExplorer(Explorer):
         if not self.text:
             return None
         hidden = np.where(self.allowed(), 0, -np.inf)
-        return plots.attention_triptych(self.scores(), hidden, self.weights(), labels=list(self.text))
+        return figures.attention_triptych(self.scores(), hidden, self.weights(), labels=list(self.text))
 
     def describe(self) -> str:
         sums = self.weights().sum(axis=1)

@@ -12,7 +12,7 @@ import torch
 import traitlets
 from matplotlib.figure import Figure
 
-from .. import plots, weights
+from .. import figures, weights
 from ..data import CharTokenizer
 from ..model import TinyGPT, next_token_probs
 from .base import Explorer, front_end, style, uniforms
@@ -127,7 +127,7 @@ class Playground(Explorer):
         if not 0 <= place < len(self.record):
             return None
         characters, p = zip(*self.record[place][1], strict=True)
-        return plots.distributions(characters, {f"instead of “{self.text[place]}”": p})
+        return figures.distributions(characters, {f"instead of “{self.text[place]}”": p})
 
     def describe(self) -> str:
         return f"After “{self.prompt}”, at temperature {self.temperature:g}, the model wrote: “{self.text}”"

@@ -8,7 +8,7 @@ import traitlets
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from .. import plots
+from .. import figures
 from .base import Explorer, front_end, style
 
 CURVES = ("gradient", "attention", "ffn", "stream")  # each has one number a layer
@@ -69,7 +69,7 @@ class ResidualStream(Explorer):
 
     def picture(self) -> Figure:
         curves = {kind: self.profile(kind)["gradient"] for kind in self.profiles}
-        return plots.gradient_by_layer(curves)
+        return figures.gradient_by_layer(curves)
 
     def describe(self) -> str:
         each = ", ".join(f"{kind} {self.reach(kind):.2g}" for kind in self.profiles)

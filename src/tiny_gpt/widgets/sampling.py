@@ -9,7 +9,7 @@ import traitlets
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from .. import plots
+from .. import figures
 from ..data import CharTokenizer
 from ..model import TinyGPT, next_token_probs
 from ..numpy_head import entropy
@@ -87,7 +87,7 @@ class SamplingExplorer(Explorer):
     def picture(self) -> Figure:
         p = self.probabilities()
         best = np.argsort(-p, kind="stable")[:24]
-        return plots.distributions([self.vocab[i] for i in best], {f"τ = {self.temperature:g}": p[best]})
+        return figures.distributions([self.vocab[i] for i in best], {f"τ = {self.temperature:g}": p[best]})
 
     def describe(self) -> str:
         text = self.contexts[self.context]["text"]

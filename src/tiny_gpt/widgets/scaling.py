@@ -7,7 +7,7 @@ import traitlets
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from .. import plots
+from .. import figures
 from ..numpy_head import entropy, softmax
 from .base import Explorer, front_end, normals, style
 
@@ -57,7 +57,7 @@ class ScalingExplorer(Explorer):
 
     def picture(self) -> Figure:
         shown: Sequence[str] = ["none", self.scaling]
-        return plots.softmax_bars({f"{NAMES[s]}: {self.bits(s):.2f} bits": self.probabilities(s) for s in shown})
+        return figures.softmax_bars({f"{NAMES[s]}: {self.bits(s):.2f} bits": self.probabilities(s) for s in shown})
 
     def describe(self) -> str:
         return (

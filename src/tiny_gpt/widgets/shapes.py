@@ -5,7 +5,7 @@ import traitlets
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from .. import plots
+from .. import figures
 from .base import Explorer, front_end, style
 
 RESHAPES = ("right", "view-alone", "all-at-once", "merge-without-transpose")
@@ -70,7 +70,7 @@ class ShapeWalk(Explorer):
 
     def picture(self) -> Figure:
         positions, owners = (a.reshape(-1, *a.shape[-2:]) for a in self.origins())
-        return plots.origins({"": (positions, owners)})
+        return figures.origins({"": (positions, owners)})
 
     def describe(self) -> str:
         shape = ", ".join(map(str, self.elements().shape))

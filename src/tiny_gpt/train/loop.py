@@ -1,0 +1,403 @@
+"""The training loop: batch, loss, backward, clip, step; evaluations, samples and checkpoints in between."""
+
+import contextlib
+import math
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import torch
+from jaxtyping import Integer
+from torch import Tensor, nn
+
+from ..data import CharTokenizer, get_batch
+from ..files import write_beside
+from ..model import GPTConfig, TinyGPT
+from ..muon import Muon
+from ..rng import OwnGenerators
+from ..team import Team
+from .checkpoint import FORMAT, fingerprint, read, versions
+from .config import TrainConfig, learning_rate
+from .device import autocast, precision, usable_device
+from .evaluation import batch_losses
+from .history import History
+from .terminal import Bar, Interrupts
+
+
+def train(
+    model: TinyGPT | GPTConfig,
+    train_ids: Integer[Tensor, "N_train"],
+    valid_ids: Integer[Tensor, "N_valid"],
+    config: TrainConfig,
+    *,
+    tokenizer: CharTokenizer | None = None,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    on_eval: Callable[[History], object] | None = None,
+    progress: bool = True,
+) -> History:
+    """Train ``model``, or a new one of these sizes, on ids (N_train,) and watch it on ids (N_valid,).
+
+    The trained model is ``history.model``; a model that is passed is trained in place. The run depends on
+    ``config.seed`` only: torch's global random state is neither used nor changed.
+
+    ``out`` names a folder for ``last.pt`` (saved at each evaluation and at Ctrl-C), ``best.pt`` (the lowest
+    validation loss) and ``history.jsonl``. ``resume=True`` goes on from ``last.pt``, and what follows is what
+    would have followed without the break, to the bit on a CPU. ``tokenizer`` is saved along, and needed for
+    samples. ``on_eval`` is called with the history after each evaluation, ``history.model`` at hand.
+
+    Where ``torchrun`` started several processes, each calls this and they train together (see team.py): the first
+    alone writes, shows and calls ``on_eval``.
+
+    Raises ValueError for ids outside the vocabulary, a split shorter than a window, a folder that already holds a
+    run (or, with ``resume``, holds none or a different one), and FloatingPointError if the loss becomes NaN.
+    """
+    run = Trainer(model, train_ids, valid_ids, config, tokenizer, None if out is None else Path(out))
+    if resume:
+        run.restore()
+    elif run.out and any((run.out / name).exists() for name in ("last.pt", "best.pt")):
+        raise ValueError(f"{run.out} already holds a run: resume it, or choose another folder")
+    leads = run.team.rank == 0
+    if run.out and leads:
+        try:
+            run.out.mkdir(parents=True, exist_ok=True)  # once: made anew later, it would hide that a drive has gone
+        except (FileExistsError, NotADirectoryError):
+            raise ValueError(f"{run.out} cannot be a run's folder, for a file is in its place: name another") from None
+    run.team.connect(run.device)
+    was_training = run.model.training
+    matmul_precision = torch.get_float32_matmul_precision()
+    try:
+        if run.device.type == "cuda":
+            torch.set_float32_matmul_precision("high")  # TF32 in the matrix products that stay float32
+        with (
+            Interrupts() as interrupts,
+            Bar(config, run.step, run.model.config.block_size, progress and leads) as bar,
+        ):
+            run.forward = run.compiled() if config.compile else run.model
+            run.parallel = run.team.parallel(run.forward)
+            run.loop(interrupts, bar, on_eval if leads else None)
+    finally:
+        run.model.train(was_training)
+        torch.set_float32_matmul_precision(matmul_precision)
+    if run.history.interrupted and leads:
+        where = f"saved in {run.out}; resume=True (--resume) goes on from there" if run.out else "not saved: out=None"
+        print(f"Interrupted after {run.step} of {config.max_steps} steps, {where}.", file=sys.stderr)
+    return run.history
+
+
+def _optimizers(model: TinyGPT, config: TrainConfig, device: torch.device) -> list[torch.optim.Optimizer]:
+    """The optimizers that share the model's parameters among them: AdamW, and Muon if it is asked for."""
+    betas = (config.beta1, config.beta2)
+    adamw = model.configure_optimizers(config.weight_decay, config.learning_rate, betas, device.type)
+    if config.optimizer == "adamw":
+        return [adamw]
+    matrices = [p for p in model.blocks.parameters() if p.dim() == 2]  # the embeddings are matrices, but look-up tables
+    for group in adamw.param_groups:
+        group["params"] = [p for p in group["params"] if not any(p is matrix for matrix in matrices)]
+    return [adamw, Muon(matrices, config.learning_rate, config.weight_decay)]
+
+
+class Trainer:
+    """One run: everything that changes while it goes on, and how to save and restore it."""
+
+    def __init__(
+        self,
+        model: TinyGPT | GPTConfig,
+        train_ids: Integer[Tensor, "N_train"],
+        valid_ids: Integer[Tensor, "N_valid"],
+        config: TrainConfig,
+        tokenizer: CharTokenizer | None,
+        out: Path | None,
+    ):
+        self.config, self.tokenizer, self.out = config, tokenizer, out
+        self.team = Team.here()
+        self.device = usable_device(self.team.own_device(usable_device(config.device)))
+        self.random = OwnGenerators(self.device, config.seed)  # weights and dropout
+        if isinstance(model, GPTConfig):
+            with self.random:
+                model = TinyGPT(model)
+        self.model = model.to(self.device)
+        self.forward: nn.Module = self.model  # the same, compiled if that is asked for
+        self.parallel: nn.Module = self.model  # and with its gradients averaged over the team
+        if self.team.rank:  # the same weights everywhere, but dropout of one's own
+            self.random = OwnGenerators(self.device, config.seed + self.team.rank)
+        self._check(train_ids, valid_ids)
+        self.data_hash = fingerprint(train_ids, valid_ids)
+        self.train_ids, self.valid_ids = train_ids.to(self.device), valid_ids.to(self.device)
+        self.order = torch.Generator().manual_seed(config.seed)  # which windows, in which order
+        self.optimizers = _optimizers(self.model, config, self.device)
+        self.dtype = precision(config, self.device)
+        # Small gradients vanish in float16: the scaler lifts them before, and lowers them after.
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
+        self.history = History(model=self.model)
+        self.step = 0
+        self.training_seconds = 0.0  # spent on updates
+        # (loss, gradient norm, learning rate, ...) of updates that are still only on the device
+        self.pending: list[tuple[Tensor, Tensor, float, Tensor, Tensor, Tensor]] = []
+        self.steepest = (0.0, "", 0)  # the largest gradient so far: its norm, whose it is, the update
+        self.owns = False  # whether the checkpoints in `out` are this run's
+        self.stopping = False  # whether somebody in the team was asked to stop, known to all at the same step
+
+    def _check(self, train_ids: Integer[Tensor, "N_train"], valid_ids: Integer[Tensor, "N_valid"]) -> None:
+        sizes, config = self.model.config, self.config
+        for name, ids in (("training", train_ids), ("validation", valid_ids)):
+            if len(ids) <= sizes.block_size:
+                raise ValueError(
+                    f"the {name} split has {len(ids)} tokens, fewer than one window of block_size={sizes.block_size} "
+                    f"and a target: take a longer text or a smaller block_size"
+                )
+            low, high = (int(bound) for bound in torch.aminmax(ids))
+            if low < 0 or high >= sizes.vocab_size:
+                raise ValueError(
+                    f"the {name} split has ids from {low} to {high}, and the model's vocab_size={sizes.vocab_size} "
+                    f"allows 0 to {sizes.vocab_size - 1}"
+                )
+        if self.tokenizer and self.tokenizer.vocab_size > sizes.vocab_size:
+            raise ValueError(
+                f"the tokenizer has {self.tokenizer.vocab_size} characters, the model vocab_size={sizes.vocab_size}"
+            )
+        if config.batch_size % self.team.size:
+            raise ValueError(
+                f"batch_size={config.batch_size} cannot be shared by {self.team.size} processes: take a multiple"
+            )
+        if config.sample_every and not self.tokenizer:
+            raise ValueError(f"sample_every={config.sample_every} needs a tokenizer to turn ids into text")
+
+    # --- The loop
+
+    def loop(self, interrupts: "Interrupts", bar: "Bar", on_eval: Callable[[History], object] | None) -> None:
+        config, history = self.config, self.history
+        while True:
+            evaluated = bool(history.eval_step) and history.eval_step[-1] == self.step
+            if not evaluated and (self.step % config.eval_every == 0 or self.step == config.max_steps):
+                if self.evaluate(interrupts, bar):
+                    self.sample(bar)
+                    self.save(best=history.best[0] == self.step)
+                    if on_eval:
+                        on_eval(history)
+            elif not evaluated:
+                self.sample(bar)
+            if self.step == config.max_steps and history.eval_step[-1:] == [self.step]:
+                return
+            if self.asked(interrupts):  # perhaps in the very last evaluation, which is then still to be done
+                history.interrupted = True
+                self.flush(bar)
+                self.save(best=False)
+                return
+            start = time.perf_counter()
+            self.update(interrupts.asked)
+            if self.device.type == "cpu" or len(self.pending) == 20:
+                self.flush(bar)  # asking for a number makes a GPU wait, so there it is asked seldom
+            elapsed = time.perf_counter() - start
+            self.training_seconds += elapsed
+            bar.update(elapsed)
+
+    def asked(self, interrupts: "Interrupts") -> bool:
+        """Whether to stop here. A team stops together, at a step at which all know that one of them was asked."""
+        return interrupts.asked if self.team.size == 1 else self.stopping
+
+    def update(self, asked: bool = False) -> None:
+        """One update of the weights, with the averaged gradient of ``accumulate`` batches."""
+        config, sizes = self.config, self.model.config
+        lr = learning_rate(self.step, config)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = lr
+        self.model.train()
+        losses = []
+        for i in range(config.accumulate):
+            x, y = get_batch(self.train_ids, config.batch_size, sizes.block_size, generator=self.order)  # (B, T)
+            x, y = self.team.share(x, y)
+            waits = self.team.size > 1 and i < config.accumulate - 1  # gradients travel once an update
+            # The type ignored: in a team it is a DistributedDataParallel, which can wait.
+            with self.parallel.no_sync() if waits else contextlib.nullcontext():  # type: ignore[operator]
+                with self.random, autocast(self.device, self.dtype):
+                    _, loss = self.parallel(x, y)
+                self.scaler.scale(loss / config.accumulate).backward()
+            losses.append(loss.detach())
+        for optimizer in self.optimizers:
+            self.scaler.unscale_(optimizer)
+        grads = [p.grad for p in self.model.parameters()]  # None for one that is frozen
+        heights = torch.stack([torch.zeros((), device=self.device) if g is None else g.norm() for g in grads])
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip or math.inf)
+        loss = torch.stack(losses).mean().float()
+        loss, stop = self.team.mean(torch.stack([loss, torch.full_like(loss, asked)]))
+        self.pending.append((loss, norm, lr, stop, *heights.max(0)))
+        # Each optimizer alone would look at its own parameters only, and one number that overflowed spoils them all.
+        if not self.scaler.is_enabled() or norm.isfinite():
+            for optimizer in self.optimizers:
+                self.scaler.step(optimizer)
+        self.scaler.update()
+        self.model.zero_grad(set_to_none=True)
+        self.step += 1
+
+    def flush(self, bar: "Bar") -> None:
+        """Fetch the losses of the latest updates from the device, and stop if one is not a number."""
+        if not self.pending:
+            return
+        history = self.history
+        columns = list(zip(*self.pending, strict=True))
+        rates = columns.pop(2)  # the only numbers that are here already
+        losses, norms, stops, heights, whose = (torch.stack(numbers).tolist() for numbers in columns)
+        self.stopping = self.stopping or any(stops)
+        self.pending = []
+        for loss, norm, lr, height, index in zip(losses, norms, rates, heights, whose, strict=True):
+            if not math.isfinite(loss):
+                raise FloatingPointError(self._diverged(loss, lr))
+            if self.steepest[0] < height < math.inf:
+                name = [name for name, _ in self.model.named_parameters()][index]
+                self.steepest = (height, name, len(history.loss))
+            history.loss.append(loss)
+            history.lr.append(lr)
+            history.grad_norm.append(norm)
+        bar.show(losses[-1])
+
+    def _diverged(self, loss: float, lr: float) -> str:
+        history = self.history
+        step = len(history.loss)
+        height, name, at = self.steepest
+        gradient = f", largest gradient that of {name} at step {at}, norm {height:.3g}" if name else ""
+        saved = history.eval_step[-1] if self.out and history.eval_step else None
+        kept = "" if saved is None else f" The checkpoint of step {saved} in {self.out} is whole."
+        return (
+            f"the loss became {loss} at step {step} (learning rate {lr:.3g}{gradient}). "
+            f"Lower learning_rate, lengthen warmup_steps or clip gradients.{kept}"
+        )
+
+    def evaluate(self, interrupts: "Interrupts", bar: "Bar") -> bool:
+        """Append the losses on both splits to the history; False if Ctrl-C came before they were there."""
+        self.flush(bar)
+        means = []
+        for ids in (self.train_ids, self.valid_ids):
+            losses = []
+            batches = self.config.eval_batches
+            for loss in batch_losses(self.model, self.forward, ids, self.config, batches, self.dtype, self.team):
+                if self.asked(interrupts):
+                    return False
+                losses.append(loss)
+            means.append(float(self.team.mean(torch.stack(losses)).cpu().double().mean()))
+            if not math.isfinite(means[-1]):
+                raise FloatingPointError(self._diverged(means[-1], learning_rate(max(0, self.step - 1), self.config)))
+        history = self.history
+        history.eval_step.append(self.step)
+        history.train_loss.append(means[0])
+        history.valid_loss.append(means[1])
+        history.seconds.append(self.training_seconds)
+        bar.say(f"step {self.step}: training loss {means[0]:.4f}, validation loss {means[1]:.4f} nats")
+        return True
+
+    def sample(self, bar: "Bar") -> None:
+        """Let the model write, from a generator of its own, so that samples change nothing else."""
+        config, samples = self.config, self.history.samples
+        due = config.sample_every and (self.step % config.sample_every == 0 or self.step == config.max_steps)
+        if not due or self.tokenizer is None or self.team.rank or (samples and samples[-1][0] == self.step):
+            return
+        vocab = self.tokenizer.vocab
+        start = self.tokenizer.encode("\n" if "\n" in vocab else vocab[0])[None].to(self.device)  # (1, 1)
+        generator = torch.Generator(self.device).manual_seed(config.seed + self.step)
+        ids = self.model.generate(start, config.sample_tokens, generator=generator)[0, 1:]  # (sample_tokens,)
+        samples.append((self.step, self.tokenizer.decode(ids)))
+        bar.say(f"--- a sample after {self.step} steps ---\n{samples[-1][1]}\n---")
+
+    def compiled(self) -> nn.Module:
+        """The compiled model, or the plain one and a sentence about why: tried on a batch that is then forgotten."""
+        generator = torch.Generator().manual_seed(0)
+        x, y = get_batch(self.train_ids, self.config.batch_size, self.model.config.block_size, generator=generator)
+        x, y = self.team.share(x, y)
+        before = self.random.state
+        try:
+            compiled: nn.Module = torch.compile(self.model)  # type: ignore[assignment]  # a Module, of a Module
+            self.model.train()
+            with self.random, autocast(self.device, self.dtype):
+                compiled(x, y)[1].backward()
+            list(batch_losses(self.model, compiled, self.train_ids, self.config, 1, self.dtype, self.team))
+        except Exception as error:  # whatever goes wrong in there, the plain model does the same work
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            warnings.warn(f"torch.compile does not work here ({reason}); training goes on without it", stacklevel=3)
+            compiled = self.model
+        self.model.zero_grad(set_to_none=True)
+        self.random.state = before
+        return compiled
+
+    # --- Saving and restoring
+
+    def save(self, best: bool) -> None:
+        """Write the checkpoints. The first of a team does, and the others wait until they are there."""
+        if self.out is None:
+            return
+        randoms = self.team.collect(self.random.state)
+        if self.team.rank == 0:
+            self.write(self.out, best, randoms)
+        self.team.collect(None)
+
+    def write(self, out: Path, best: bool, randoms: list[dict[str, Tensor]]) -> None:
+        if not self.owns and (out / "last.pt").exists():
+            raise ValueError(f"another run has begun in {out} meanwhile, and its checkpoints are left as they are")
+        self.owns = True
+        self.history.save(out / "history.jsonl")
+        checkpoint = {
+            "format": FORMAT,
+            "step": self.step,
+            "model": self.model.state_dict(),
+            "model_config": asdict(self.model.config),
+            "train_config": asdict(self.config),
+            "vocab": self.tokenizer.vocab if self.tokenizer else None,
+            "best": self.history.best if self.history.eval_step else None,
+            "history": {f.name: getattr(self.history, f.name) for f in fields(History) if f.compare},
+            "data": self.data_hash,
+            "versions": versions(),
+        }
+        if best:
+            write_beside(out / "best.pt", lambda file: torch.save(checkpoint, file))
+        checkpoint["resume"] = {
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "scaler": self.scaler.state_dict(),
+            "order": self.order.get_state(),
+            "randoms": randoms,
+            "seconds": self.training_seconds,
+        }
+        write_beside(out / "last.pt", lambda file: torch.save(checkpoint, file))
+
+    def restore(self) -> None:
+        if self.out is None:
+            raise ValueError("resume=True needs the folder of the run to go on with: out=...")
+        path = self.out / "last.pt"
+        if not path.exists():
+            raise ValueError(f"there is nothing to resume in {self.out}: it has no last.pt")
+        saved = read(path, self.device)
+        if "resume" not in saved:
+            raise ValueError(f"{path} has weights but not the state of a run: it is a best.pt, which cannot go on")
+        state = saved["resume"]
+        if missing := {"optimizers", "scaler", "order", "randoms", "seconds"} - set(state):
+            raise ValueError(
+                f"{path} lacks {', '.join(sorted(missing))}: another version of this package saved it, and only that "
+                "one can go on with it. Its weights can still be loaded"
+            )
+        theirs = {**saved["model_config"], **saved["train_config"]}
+        ours = {**asdict(self.model.config), **asdict(self.config)}
+        changed = [f"{key} was {theirs.get(key)!r}, is {ours[key]!r}" for key in ours if theirs.get(key) != ours[key]]
+        changed = [text for text in changed if not text.startswith(("device ", "compile "))]
+        if saved["data"] != self.data_hash:
+            changed.append("the text is another one")
+        if changed:
+            raise ValueError(
+                f"resuming goes on with the very same run, and the one in {self.out} differs: {'; '.join(changed)}. "
+                "Give the same values, or start a new run in another folder"
+            )
+        self.model.load_state_dict(saved["model"])
+        for optimizer, saved_state in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved_state)
+        self.scaler.load_state_dict(state["scaler"])
+        self.order.set_state(state["order"].cpu())
+        if self.team.rank < len(state["randoms"]):  # one more process than before begins with a dropout of its own
+            mine = state["randoms"][self.team.rank]
+            self.random.state = {device: tensor.cpu() for device, tensor in mine.items()}
+        self.training_seconds = state["seconds"]
+        self.history = History(**saved["history"], model=self.model)
+        self.history.samples = [(step, text) for step, text in self.history.samples]
+        self.step = saved["step"]
+        self.owns = True
