@@ -21,10 +21,18 @@ CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 install_import_hook([f"tiny_gpt.{name}" for name in ANNOTATED], CHECKER)
 
 
+def pytest_collection_modifyitems(items):
+    """Tests of one file stay on one worker, which makes their fixtures once, unless a file groups its tests itself."""
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.fixture
 def generator(request) -> torch.Generator:
     """A generator whose seed is the test's own name: no test depends on another having run."""
-    return torch.Generator().manual_seed(zlib.crc32(request.node.nodeid.encode()))
+    name = request.node.nodeid.partition("@")[0]  # pytest-xdist puts the test's group behind the @
+    return torch.Generator().manual_seed(zlib.crc32(name.encode()))
 
 
 @pytest.fixture

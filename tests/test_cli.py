@@ -120,6 +120,7 @@ def test_each_character_is_shown_at_once(trained, monkeypatch):
     assert screen.shown[:9] == [text[: 3 + i] for i in range(9)]
 
 
+@pytest.mark.slow
 def test_a_reader_may_stop_listening(trained):
     with start("sample", "--out", trained[0], "--max-new-tokens", 10**9, "--seed", 1) as process:
         assert len(process.stdout.read(200)) == 200  # long before the end
@@ -177,6 +178,7 @@ def test_a_truncated_checkpoint_is_one_line(trained, refused, tmp_path):
     refused("sample", "--out", path, says="half.pt is damaged or not a checkpoint")
 
 
+@pytest.mark.slow
 def test_a_run_is_not_written_over_by_the_command(trained, text):
     code, _, err = tiny_gpt_("train", "--out", trained[0], "--data", text, *TINY)
     assert code == 2
@@ -184,10 +186,11 @@ def test_a_run_is_not_written_over_by_the_command(trained, text):
     assert err.endswith("already holds a run: resume it, or choose another folder\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_ctrl_c_and_resume_with_the_runs_own_settings(text, in_here, tmp_path):
     out = tmp_path / "run"
-    args = ("train", "--out", out, "--data", text, *TINY, "--max-steps", 2000, "--eval-every", 100)
+    args = ("train", "--out", out, "--data", text, *TINY, "--max-steps", 600, "--eval-every", 50)
     unblock = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
     process = start(*args, **unblock)
     end = time.monotonic() + 60
@@ -199,16 +202,16 @@ def test_ctrl_c_and_resume_with_the_runs_own_settings(text, in_here, tmp_path):
     assert "--resume" in err
     assert "Traceback" not in err
     *_, meta = load_checkpoint(out / "last.pt")
-    assert meta["step"] < 2000
+    assert meta["step"] < 600
     code, printed, err = tiny_gpt_("train", "--out", out, "--data", text, "--resume")
     assert code == 0, err
     assert "Lowest validation loss" in printed
     *_, meta = load_checkpoint(out / "last.pt")
-    assert meta["step"] == 2000
-    assert len(meta["history"].loss) == 2000
-    code, _, err = in_here("train", "--out", out, "--data", text, "--resume", "--max-steps", 3000)
+    assert meta["step"] == 600
+    assert len(meta["history"].loss) == 600
+    code, _, err = in_here("train", "--out", out, "--data", text, "--resume", "--max-steps", 700)
     assert code == 2
-    assert "max_steps was 2000, is 3000" in err
+    assert "max_steps was 600, is 700" in err
 
 
 def test_importing_the_package_is_only_importing():
@@ -236,12 +239,14 @@ def test_nothing_to_add_is_the_prompt_alone(trained, in_here):
     assert written == (0, "to be\n", "")
 
 
+@pytest.mark.slow
 def test_errors_are_a_sentence_also_where_boxes_cannot_be_drawn():
     code, _, err = tiny_gpt_("train", "--foo", env={"PYTHONIOENCODING": "ascii"})
     assert code == 2
     assert err.startswith("tiny-gpt: error: Unrecognized options: --foo")
 
 
+@pytest.mark.slow
 def test_a_terminal_without_a_character_shows_its_number(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("→é\n" * 200, encoding="utf-8")

@@ -28,6 +28,7 @@ def test_who_is_there():
     assert clinic.FILE.stat().st_size < 1_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 16])
 def test_a_patient_made_again_is_the_same(seed, shakespeare, monkeypatch):
     """The first updates of its training, from its seed; rounding differs from machine to machine, and little else."""

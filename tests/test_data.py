@@ -410,6 +410,7 @@ def excess_per_window(model, source, block_size, windows, generator):
     return own - source.loss(x, y)
 
 
+@pytest.mark.slow
 def test_a_trained_model_reaches_the_entropy_of_a_markov_source_and_not_less(make, generator):
     source, T = MarkovSource(CHAIN), 16
     model = make(GPTConfig(vocab_size=3, block_size=T, n_layer=1, n_head=2, n_embd=16))
@@ -423,6 +424,7 @@ def test_a_trained_model_reaches_the_entropy_of_a_markov_source_and_not_less(mak
     assert error < 0.003  # sharp enough to mean something: looking one token ahead would gain 0.2 nats and more
 
 
+@pytest.mark.slow
 def test_a_trained_model_copies_without_loss_and_cannot_foresee_new_symbols(make, generator):
     source, T = CopySource(vocab_size=8, length=6), 11
     model = make(GPTConfig(vocab_size=8, block_size=T, n_layer=2, n_head=2, n_embd=32))

@@ -247,6 +247,7 @@ def test_tied_weights_are_one_tensor_and_both_gradients_arrive():
     assert both[unused].abs().sum() > 0  # only the unembedding reaches tokens that were not read
 
 
+@pytest.mark.slow
 def test_same_seed_same_losses_as_nanogpt(shakespeare):
     record = json.loads((Path(__file__).parent / "data" / "nanogpt_same_seed_losses.json").read_text())
     chars = sorted(set(shakespeare))
@@ -573,6 +574,7 @@ print('all calls answered')
 """
 
 
+@pytest.mark.slow
 def test_the_file_copied_alone_answers_every_call_of_nanogpts_scripts(tmp_path):
     file, ckpt = tmp_path / "tiny_gpt.py", tmp_path / "ckpt.pt"
     file.write_text(Path(model_module.__file__).read_text())

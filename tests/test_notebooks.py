@@ -12,12 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
 import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).parent.parent
 BUILT = ROOT / "_build" / "html" / "notebooks"
@@ -33,7 +32,7 @@ finally:
     nbformat.write(notebook, "done.ipynb")
 """
 VIEW = "application/vnd.jupyter.widget-view+json"
-pytestmark = pytest.mark.timeout(2400)  # the first test of the runs waits for them all
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="session")
@@ -95,21 +94,22 @@ def colab(tmp_path_factory):
     """
     key = hashlib.sha256(WANTED.read_bytes() + sys.version.encode()).hexdigest()[:12]
     below = ROOT / "_build" / f"colab-{key}"
-    if not (below / "complete").exists():
-        shutil.rmtree(below, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", below], check=True)
-        subprocess.run([python_of(below), "-m", "pip", "install", "--quiet", "-r", WANTED], check=True)
-        (below / "complete").touch()
+    with FileLock(f"{below}.lock"):  # two workers may come at once
+        if not (below / "complete").exists():
+            shutil.rmtree(below, ignore_errors=True)
+            subprocess.run([sys.executable, "-m", "venv", below], check=True)
+            subprocess.run([python_of(below), "-m", "pip", "install", "--quiet", "-r", WANTED], check=True)
+            (below / "complete").touch()
     above = tmp_path_factory.mktemp("colab") / "environment"
     subprocess.run([sys.executable, "-m", "venv", above], check=True)
     (site_packages(above) / "colab.pth").write_text(f"{site_packages(below)}\n")
     return above
 
 
-@pytest.fixture(scope="session")
-def runs(colab, notebooks, tmp_path_factory):
-    """Each notebook run, two at a time: (exit status, what it said, the notebook with its outputs)."""
-    folders = tmp_path_factory.mktemp("runs")
+@pytest.fixture(scope="session", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in NAMES])
+def ran(request, colab, notebooks, tmp_path_factory):
+    """A notebook run in an empty folder: (its name, exit status, what it said, the notebook with its outputs)."""
+    name, folder = request.param, tmp_path_factory.mktemp("run")
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL", "MPL"))
     }
@@ -118,46 +118,37 @@ def runs(colab, notebooks, tmp_path_factory):
     if named:  # the checkout stands in for the repository
         environment |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.file://{ROOT}.insteadOf"}
         environment["GIT_CONFIG_VALUE_0"] = named[1]
-
-    def run(name):
-        folder = folders / name
-        (folder / "home").mkdir(parents=True)
-        here = environment | {"HOME": str(folder / "home")}
-        shutil.copy(BUILT / f"{name}.ipynb", folder / "chapter.ipynb")
-        for wheel in [] if named else BUILT.glob("*.whl"):
-            shutil.copy(wheel, folder)
-        begun = time.monotonic()
-        done = subprocess.run(
-            [python_of(colab), "-c", RUN], cwd=folder, env=here, capture_output=True, text=True, encoding="utf-8"
-        )
-        print(f"{name}: {time.monotonic() - begun:.0f} s")
-        return done.returncode, done.stderr[-3000:], nbformat.read(folder / "done.ipynb", as_version=4)
-
-    first, *rest = NAMES  # the first brings the package, and the others find it
-    results = {first: run(first)}
-    with ThreadPoolExecutor(2) as pool:
-        return results | dict(zip(rest, pool.map(run, rest), strict=True))
+    (folder / "home").mkdir()
+    shutil.copy(BUILT / f"{name}.ipynb", folder / "chapter.ipynb")
+    for wheel in [] if named else BUILT.glob("*.whl"):
+        shutil.copy(wheel, folder)
+    done = subprocess.run(
+        [python_of(colab), "-c", RUN],
+        cwd=folder,
+        env=environment | {"HOME": str(folder / "home")},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    return name, done.returncode, done.stderr[-3000:], nbformat.read(folder / "done.ipynb", as_version=4)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_it_runs_from_start_to_end(runs, name):
-    status, said, _ = runs[name]
+def test_it_runs_from_start_to_end(ran):
+    _, status, said, _ = ran
     assert status == 0, said
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_widgets_are_shown(runs, name):
-    cells = runs[name][2].cells
+def test_widgets_are_shown(ran):
+    cells = ran[3].cells
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
     views = [out for cell in cells for out in cell.get("outputs", ()) if VIEW in out.get("data", {})]
     assert bool(views) == ("tiny_gpt.widgets import" in code)
 
 
-def test_the_first_cell_replaced_nothing_that_was_there(colab, runs):
+def test_the_first_cell_replaced_nothing_that_was_there(ran, colab):
     """torch, numpy and ipywidgets are as they were, and only the package and what it needs has come."""
-    del runs
     own = {re.split(r"-\d", path.name)[0].lower() for path in site_packages(colab).glob("*.dist-info")}
-    assert "tiny_gpt" in own
+    assert "tiny_gpt" in own, ran[0]
     asked = {re.split("[=<>]", line)[0] for line in WANTED.read_text().splitlines() if line and line[0] != "#"}
     assert len(asked) == 7
     assert not own & asked

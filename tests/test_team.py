@@ -17,6 +17,8 @@ from tiny_gpt.train import History, load_checkpoint
 
 from test_train import SHORT, SIZES, TOKENIZER, run, same, weights  # isort: skip
 
+pytestmark = pytest.mark.slow
+
 PLAIN = replace(SIZES, dropout=0.0, bias=False)  # the bias of a key has no gradient but rounding
 PAIR = replace(SHORT, accumulate=2, optimizer="muon", schedule="linear")
 

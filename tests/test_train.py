@@ -323,6 +323,7 @@ def script(code):
 LONG = replace(SHORT, max_steps=100_000, eval_every=50)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_ctrl_c_saves_says_how_to_go_on_and_the_run_goes_on_exactly(tmp_path):
     process = script(f"""
@@ -353,6 +354,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_the_run_goes_on_exactly(tmp_path):
     assert same(weights(resumed[0]), weights(whole[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
 def test_a_kill_while_saving_leaves_the_old_checkpoint_whole(tmp_path, moment):
@@ -429,6 +431,7 @@ def test_a_folder_that_has_gone_is_missed_and_not_made_anew(tmp_path):
     assert resumed == replace(run(), seconds=resumed.seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_kill_at_any_moment_costs_the_steps_since_the_checkpoint_only(tmp_path):
     """With Muon, whose momentum has to come back too."""
@@ -620,6 +623,7 @@ def test_a_gradient_that_overflowed_leaves_the_whole_update_out(bad, name):
     assert all(p.isfinite().all() for p in trainer.model.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_the_compiled_model_trains_to_the_same_losses(monkeypatch, dtype):
     """The model as torch.compile traces it, forward and backward, run without generating code, which takes minutes."""

@@ -60,6 +60,7 @@ def test_a_truncated_file_is_damaged(make, tmp_path):
         weights.load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", weights.carried())
 def test_a_carried_models_loss_is_what_its_provenance_says(shakespeare, name):
     model, tokenizer, provenance = weights.load(name)
@@ -81,6 +82,7 @@ def test_the_committed_record_of_a_run_is_its_models_provenance():
         assert record["run"]["eval_step"][-1] == record["train_config"]["max_steps"]
 
 
+@pytest.mark.slow
 def test_a_page_gets_each_carried_model_in_few_bytes_and_with_nearly_its_loss(shakespeare):
     sizes = [len(weights.for_page(name)) for name in weights.carried()]
     assert sizes[0] <= 1_000_000

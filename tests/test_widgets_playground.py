@@ -53,6 +53,7 @@ def test_each_character_is_where_the_seeds_number_falls(live):
         ids.append(token)
 
 
+@pytest.mark.slow
 def test_the_pages_engine_writes_the_same(tmp_path, node_test):
     (tmp_path / "model").write_bytes(weights.for_page("shakespeare-cpu"))
     w, cases = Playground(), []

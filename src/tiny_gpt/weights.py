@@ -105,7 +105,11 @@ def from_bytes(data: bytes, name: str = "the file") -> tuple[TinyGPT, CharTokeni
         raise ValueError(f"{name} is damaged or not a safetensors file: {error}") from error
     header = about(data, name)
     try:
-        return _model(GPTConfig(**header["config"]), tensors), CharTokenizer(header["vocab"]), header["provenance"]
+        return (
+            _model(GPTConfig(**header["config"]), tensors),
+            CharTokenizer(header["vocab"]),
+            header["provenance"] or {},
+        )
     except (KeyError, TypeError, RuntimeError) as error:  # parts are there, but are not what they should be
         raise ValueError(f"the parts of {name} do not fit together: {' '.join(str(error).split())}") from error
 

@@ -1,5 +1,6 @@
 """The built book in a browser, with everything else on the network cut off, and a watch over what its pages do."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -89,15 +90,34 @@ class Watched:
         return self.page
 
 
+@pytest.fixture(scope="session")
+def watching(browser):
+    """A function for `with`: a watched page, closed at the end. `watching(allowed_prefix, **context_settings)`."""
+
+    @contextlib.contextmanager
+    def make(allowed: str, **settings):
+        context = browser.new_context(**settings)
+        try:
+            yield Watched(context.new_page(), allowed)
+        finally:
+            context.close()
+
+    return make
+
+
 @pytest.fixture
-def watch(browser):
-    """A function that makes a watched page: `watch(allowed_prefix, **context_settings)`."""
-    contexts = []
+def watch(watching):
+    """A function that makes watched pages, all closed after the test: `watch(allowed_prefix, **context_settings)`."""
+    with contextlib.ExitStack() as stack:
+        yield lambda allowed, **settings: stack.enter_context(watching(allowed, **settings))
 
-    def make(allowed: str, **settings) -> Watched:
-        contexts.append(browser.new_context(**settings))
-        return Watched(contexts[-1].new_page(), allowed)
 
-    yield make
-    for context in contexts:
-        context.close()
+@pytest.fixture(scope="session")
+def axe() -> str:
+    path = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+    if not path.exists():
+        reason = "axe-core is not installed: ACCESSIBILITY IS NOT TESTED. Run `npm ci` (`make test` does)."
+        if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return path.read_text(encoding="utf-8")

@@ -1,57 +1,11 @@
-"""The reading experience of the built book: light, steady, accessible, on paper, without a script, searchable, kept."""
+"""The reading experience of the built book: on paper, searchable, kept, and honouring what a reader has asked for."""
 
-import os
 import re
 
 import pytest
-from chromium import ROOT, Compressed, Server
-from test_book import EXTRA, PAGES
+from test_book import EVERYTHING, PAGES, SHIFTS, started, violations
 
 A_CHAPTER = "book/03_causal_mask"
-SLOWLY = {"offline": False, "latency": 40, "downloadThroughput": 10e6 / 8, "uploadThroughput": 10e6 / 8}
-SHIFTS = """
-window.shifts = [];
-new PerformanceObserver((list) => {
-  for (const { value, sources } of list.getEntries())
-    window.shifts.push([value, sources.map(({ node }) => node?.outerHTML?.slice(0, 80) ?? node?.data)]);
-}).observe({ type: "layout-shift", buffered: true });
-"""
-
-
-def started(page):
-    page.wait_for_function(
-        """() => [...document.querySelectorAll(".static-widget")]
-          .every(({ dataset }) => dataset.state && dataset.state !== "loading")"""
-    )
-
-
-@pytest.fixture(scope="module")
-def compressed_url(book):
-    server = Server(book, Compressed)
-    yield server.url
-    server.shutdown()
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("page", PAGES + EXTRA)
-def test_a_page_is_light_and_nothing_moves_while_it_loads(page, width, compressed_url, watch):
-    opened = watch(compressed_url, viewport={"width": width, "height": 844}).page
-    opened.add_init_script(SHIFTS)
-    session = opened.context.new_cdp_session(opened)
-    session.send("Network.enable")
-    session.send("Network.emulateNetworkConditions", SLOWLY)  # so that the page arrives in pieces
-    asked, weights = {}, {}
-    session.on("Network.requestWillBeSent", lambda event: asked.update({event["requestId"]: event["request"]["url"]}))
-    session.on("Network.loadingFinished", lambda e: weights.update({asked[e["requestId"]]: e["encodedDataLength"]}))
-    opened.goto(f"{compressed_url}/{page}.html", wait_until="load")
-    started(opened)
-    opened.wait_for_timeout(200)
-    # a trained model is no part of the page: it comes when a reader is near a playground, and is limited by itself
-    weights = {u: weight for u, weight in weights.items() if u.startswith("http") and "/_static/models/" not in u}
-    assert 3 <= len(weights) <= 25
-    assert 50_000 < sum(weights.values()) <= 400_000, sorted(weights.items(), key=lambda item: -item[1])[:5]
-    shifts = opened.evaluate("shifts")
-    assert sum(value for value, _ in shifts) < 0.05, shifts
 
 
 def test_widgets_wait_for_no_script_of_the_theme(book_url, watch):
@@ -75,51 +29,6 @@ def test_what_comes_or_goes_does_not_have_the_page_styled_anew(page, book):
 
 
 # -- accessible ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="session")
-def axe() -> str:
-    path = ROOT / "node_modules" / "axe-core" / "axe.min.js"
-    if not path.exists():
-        reason = "axe-core is not installed: ACCESSIBILITY IS NOT TESTED. Run `npm ci` (`make test` does)."
-        if os.environ.get("CI", "").lower() not in ("", "0", "false"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return path.read_text(encoding="utf-8")
-
-
-EVERYTHING = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-# what else than light and dark, wide and narrow may change
-DEPENDENT = ["color-contrast", "target-size", "scrollable-region-focusable", "link-in-text-block"]
-
-
-def violations(page, axe, only: dict) -> list[str]:
-    page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
-    page.evaluate(axe)
-    found = page.evaluate("(only) => axe.run({ runOnly: only, resultTypes: ['violations'] })", only)
-    return [
-        f"{rule['id']}: {node['html'][:150]} {node['failureSummary'][:200]}"
-        for rule in found["violations"]
-        for node in rule["nodes"]
-        # axe-core does not count a formula as text
-        if not (rule["id"] == "empty-table-header" and "<math>" in node["html"])
-    ]
-
-
-@pytest.mark.parametrize("page", PAGES + EXTRA)
-def test_axe_finds_no_violation(page, axe, book_url, watch):
-    watched = watch(book_url, color_scheme="light", reduced_motion="reduce")
-    opened = watched.open(f"{book_url}/{page}.html")
-    started(opened)
-    assert violations(opened, axe, {"type": "tag", "values": EVERYTHING}) == []
-
-
-@pytest.mark.parametrize("page", PAGES + EXTRA)
-def test_axe_finds_no_violation_in_the_dark_on_a_phone(page, axe, book_url, watch):
-    settings = {"color_scheme": "dark", "reduced_motion": "reduce", "viewport": {"width": 390, "height": 844}}
-    opened = watch(book_url, **settings).open(f"{book_url}/{page}.html")
-    started(opened)
-    assert violations(opened, axe, {"type": "rule", "values": DEPENDENT}) == []
 
 
 def test_axe_would_find_them(axe, watch, tmp_path):
@@ -195,9 +104,6 @@ def test_the_theme_follows_the_system_and_can_be_chosen(book_url, watch):
     assert watched.complaints == []
 
 
-SOLUTION = "article details.solution"
-
-
 @pytest.mark.parametrize("page", [A_CHAPTER, "book/selftest"])
 def test_paper(page, book_url, watch):
     watched = watch(book_url, color_scheme="dark")
@@ -221,22 +127,6 @@ def test_paper(page, book_url, watch):
     assert opened.evaluate("document.documentElement.dataset.theme") == "dark"
     assert opened.locator("article details[open]").count() == 0
     assert watched.complaints == []
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_without_a_script(page, book_url, watch):
-    opened = watch(book_url, java_script_enabled=False).page
-    opened.goto(f"{book_url}/{page}.html")
-    assert opened.locator("main article h1").is_visible()
-    assert opened.locator(".pst-js-only:visible").count() == 0
-    for widget in opened.locator(".static-widget").all():
-        assert widget.bounding_box()["height"] > 20, "its still picture"
-        assert "JavaScript" in widget.inner_text() or widget.locator("noscript").count()
-    solutions = opened.locator(SOLUTION)
-    if solutions.count():
-        assert solutions.first.locator("section").is_hidden()
-        solutions.first.locator("summary").first.click()
-        assert solutions.first.locator("section").first.is_visible()
 
 
 # -- finding one's way ------------------------------------------------------------------------------------------------
