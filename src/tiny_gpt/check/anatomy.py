@@ -54,6 +54,7 @@ class Anatomy:
     layers: list[Layer] = field(default_factory=list)
     head: Event | None = None
     roles: dict[str, set[int]] = field(default_factory=dict)  # name of a role -> numbers of weights
+    readings: dict[str, Reading] = field(default_factory=dict)  # what each branch, and the unembedding, read
 
     def lost(self, note: str) -> None:
         self.complete = False
@@ -422,6 +423,7 @@ class Walk:
     # --- Blocks -----------------------------------------------------------------------------------------------
 
     def norm(self, reading: Reading, who: str, where: str) -> None:
+        self.anatomy.readings[f"{who} {where}"] = reading
         kind = reading.kind
         if kind in ("none", "affine"):
             self.sums.append(("raw", where, who))
