@@ -14,16 +14,17 @@ from typing import Annotated, Any, Literal
 
 import torch
 import tyro
+from torch import nn
 from tyro.conf import OmitArgPrefixes, Positional, Suppress, subcommand
 
-from . import weights
+from . import own, weights
 from .check import explain, marking
 from .check.file import check_file
 from .data import CharTokenizer, load_text, split
 from .model import GPTConfig, TinyGPT
 from .sampling import stream_text
 from .team import Team
-from .train import PRESETS, TrainConfig, load_checkpoint, train, usable_device
+from .train import PRESETS, TrainConfig, load_checkpoint, settings, train, usable_device
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,10 @@ class Train:
     cpu-long: a larger model, in an hour or two."""
     data: Path | None = None
     """A UTF-8 text file to train on; Shakespeare if not given."""
+    model: Path | None = None
+    """A file of your own with a class TinyGPT, to be trained in the place of the book's model. It is run here."""
     resume: bool = False
-    """Go on with the run in --out, with its own settings; a --data of its own has to be named again."""
+    """Go on with the run in --out, with its own settings; its --data and --model have to be named again."""
 
 
 @dataclass(frozen=True)
@@ -163,8 +166,9 @@ def _parse(args: list[str]) -> Train | Sample | Export | Start | Check | Mark:
     except argparse.ArgumentError:  # a flag without its value: the real parser says it better
         known = first.parse_args([])
     if args[:1] == ["train"] and known.resume and (known.out / "last.pt").exists():
-        model, _, meta = load_checkpoint(known.out / "last.pt")
-        sizes, training = Sizes(**vars(model.config)), TrainConfig(**meta["train_config"])
+        sizes, training = (
+            kind(**values) for kind, values in zip((Sizes, TrainConfig), settings(known.out), strict=True)
+        )
     else:
         auto = "gpu" if torch.cuda.is_available() else "cpu"
         preset = PRESETS.get(known.preset, PRESETS[auto])
@@ -209,14 +213,20 @@ def _train(command: Train) -> int:
     leads = Team.here().rank == 0  # of the processes that torchrun started, one speaks
     if leads:
         print(f"{text.name} ({text.source}): {len(text.text):,} characters, {tokenizer.vocab_size} of them different.")
+    model: GPTConfig | type[nn.Module] = config
+    if command.model is not None:
+        model = own.model_class(own.load_my(command.model))
+        if leads:
+            print(_judged(command.model))
     history = train(
-        config,
+        model,
         train_ids,
         valid_ids,
         command.training,
         tokenizer=tokenizer,
         out=command.out,
         resume=command.resume,
+        sizes=config,
     )
     if history.interrupted:
         return 130
@@ -226,6 +236,18 @@ def _train(command: Train) -> int:
     print(f"Lowest validation loss {loss:.4f} nats a character, at step {step}: {command.out / 'best.pt'}")
     print(f"Let it write: tiny-gpt sample --out {command.out}")
     return 0
+
+
+def _judged(file: Path) -> str:
+    """What the checker says of a file that is about to be trained, in a line."""
+    report = check_file(file)
+    if report.passed:
+        return f"{file}: the checker finds nothing wrong."
+    ids = ", ".join(finding.id for finding in report.findings)
+    return (
+        f"{file}: the checker finds {ids} (tiny-gpt check {file} says more). It is trained all the same: watch how "
+        "much of that the curve shows."
+    )
 
 
 def _export(command: Export) -> int:

@@ -70,11 +70,12 @@ def find_roles(model: nn.Module, config: GPTConfig | None = None) -> Roles:
     something else than ``TinyGPT`` does, with the part that differs.
     """
     config = config or config_of(model)
-    loud = copy.deepcopy(model).double().eval()
+    loud = copy.deepcopy(model).cpu().double().eval()
     Subject(type(model), sizes=vars(config))._shout(loud, 0, 1.0, 1.0, vars(config))
-    trace, anatomy = _dissected(loud, config)
+    trace, anatomy = _anatomy(loud, config)
+    _without_findings(anatomy)
     roles = _Places(loud, config, trace, anatomy).find()
-    _prove(loud, roles, 1e-4)
+    prove(loud, roles, 1e-4)
     return roles
 
 
@@ -86,8 +87,20 @@ def carried_over(model: nn.Module, config: GPTConfig | None = None) -> TinyGPT:
     if isinstance(model, TinyGPT):
         return model
     config = config or config_of(model)
-    plain = copy.deepcopy(model).cpu().float().eval()
-    return _prove(plain, find_roles(plain, config), 1e-5)
+    return prove(model, find_roles(model, config))
+
+
+def matrices_of_blocks(model: nn.Module, config: GPTConfig) -> list[nn.Parameter]:
+    """The parameters that are matrices within the blocks: all matrices but the embeddings and the unembedding."""
+    if isinstance(model, TinyGPT):
+        outside = {model.wte.weight, model.wpe.weight}
+    else:
+        loud = copy.deepcopy(model).cpu().double().eval()
+        Subject(type(model), sizes=vars(config))._shout(loud, 0, 1.0, 1.0, vars(config))
+        trace, anatomy = _anatomy(loud, config)
+        numbers = set().union(*anatomy.roles.values(), trace.weight_of(anatomy.head) if anatomy.head else ())
+        outside = {p for n, p in enumerate(model.parameters()) if n in numbers}
+    return [p for p in model.parameters() if p.dim() == 2 and p not in outside]
 
 
 # --- One run of the loud copy -----------------------------------------------------------------------------------------
@@ -97,7 +110,7 @@ def _parameters(model: nn.Module) -> list[nn.Parameter]:
     return list(model.parameters())  # a tied one comes once
 
 
-def _dissected(loud: nn.Module, config: GPTConfig) -> tuple[Trace, Anatomy]:
+def _anatomy(loud: nn.Module, config: GPTConfig) -> tuple[Trace, Anatomy]:
     """What the loud copy computed on B texts, and the parts that the checker finds in it."""
     T = min(11, config.block_size)
     draws = torch.Generator().manual_seed(1)
@@ -107,7 +120,10 @@ def _dissected(loud: nn.Module, config: GPTConfig) -> tuple[Trace, Anatomy]:
         logits = loud(ids, targets)[0]
     with torch.no_grad():
         every = [*(w.detach() for w in weights), *(w.detach() for w in trace.strays)]
-        anatomy = dissect(trace, logits.detach(), ids, vars(config), every, len(weights))
+        return trace, dissect(trace, logits.detach(), ids, vars(config), every, len(weights))
+
+
+def _without_findings(anatomy: Anatomy) -> None:
     if anatomy.judged.findings:
         finding = anatomy.judged.findings[0]
         raise NotCarriedOver(
@@ -116,7 +132,6 @@ def _dissected(loud: nn.Module, config: GPTConfig) -> tuple[Trace, Anatomy]:
         )
     if anatomy.judged.notes or not anatomy.complete:
         raise NotCarriedOver(f"the book's model has no such part: {'; '.join(anatomy.judged.notes)}")
-    return trace, anatomy
 
 
 class _Places:
@@ -322,13 +337,16 @@ def _weight(event: Event) -> Tensor:
 # --- The proof --------------------------------------------------------------------------------------------------------
 
 
-def _prove(model: nn.Module, roles: Roles, tolerance: float) -> TinyGPT:
-    """The book's model with these weights, if its logits are the model's. Both compute in double precision."""
+def prove(model: nn.Module, roles: Roles, tolerance: float = 1e-5) -> TinyGPT:
+    """The book's model with a model's weights, on the CPU, if the logits of both are the same; else NotCarriedOver.
+
+    Both compute in double precision, on texts of four lengths up to the whole context.
+    """
     with seeded(0):
         ours = TinyGPT(roles.config)
     ours.load_state_dict(roles.state_dict(model))
     ours.eval()
-    double, theirs = copy.deepcopy(ours).double(), copy.deepcopy(model).double().eval()
+    double, theirs = copy.deepcopy(ours).double(), copy.deepcopy(model).cpu().double().eval()
     N, V = roles.config.block_size, roles.config.vocab_size
     draws = torch.Generator().manual_seed(2)
     for T in sorted({1, 2, N // 2 + 1, N}):

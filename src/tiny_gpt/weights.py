@@ -16,11 +16,12 @@ import torch
 from jaxtyping import Float, Int8
 from safetensors import SafetensorError
 from safetensors import torch as safetensors
-from torch import Tensor
+from torch import Tensor, nn
 
 from .data import CharTokenizer, load_shakespeare, split
 from .files import write_beside
 from .model import GPTConfig, TinyGPT
+from .roles import carried_over
 from .train import PRESETS, History, TrainConfig, evaluate, fingerprint, load_checkpoint, train, whole_loss
 
 FOLDER = Path(__file__).with_name("trained")
@@ -41,7 +42,7 @@ def quantised(matrix: Float[Tensor, "rows columns"]) -> tuple[Int8[Tensor, "rows
 
 def save(
     path: str | os.PathLike[str],
-    model: TinyGPT,
+    model: nn.Module,
     tokenizer: CharTokenizer,
     provenance: Provenance,
     *,
@@ -49,16 +50,17 @@ def save(
 ) -> None:
     """Write the model in half precision, each matrix once, with everything needed to use it and to trust it.
 
-    With ``int8`` the matrices of the blocks are ``quantised``: NAME in int8, NAME.scale in single precision. The
-    embeddings stay as they are, since they are few and also the head. ``provenance`` is any JSON: the run's seed,
-    steps, versions, losses. The file is written beside and renamed.
+    A reader's own model is written as the book's with the same logits (``roles.carried_over``). With ``int8`` the
+    matrices of the blocks are ``quantised``: NAME in int8, NAME.scale in single precision; the embeddings stay as they
+    are, since they are few and also the head. ``provenance`` is any JSON: the run's seed, steps, versions, losses.
     """
     data = to_bytes(model, tokenizer, provenance, int8=int8)
     write_beside(Path(path), lambda file: file.write(data))
 
 
-def to_bytes(model: TinyGPT, tokenizer: CharTokenizer, provenance: Provenance | None, *, int8: bool = False) -> bytes:
+def to_bytes(model: nn.Module, tokenizer: CharTokenizer, provenance: Provenance | None, *, int8: bool = False) -> bytes:
     """What ``save`` writes."""
+    model = carried_over(model)
     header = {"format": FORMAT, "config": asdict(model.config), "vocab": tokenizer.vocab, "provenance": provenance}
     return safetensors.save(_tensors(model, int8), {key: json.dumps(value) for key, value in header.items()})
 
@@ -240,6 +242,8 @@ def export(
     plan = replace(TrainConfig(**meta["train_config"]), device="cpu", dtype="float32", eval_batches=batches)
     before = evaluate(model, valid_ids, plan)
     about = {"step": meta["step"], "data": meta["data"], **meta["versions"], "exact_valid_loss": before}
+    if meta["own"]:
+        about["own"] = {key: meta["own"][key] for key in ("file", "name", "sha256")}
     return before, _save_measured(path, model, tokenizer, valid_ids, plan, about, int8)
 
 

@@ -336,9 +336,10 @@ class Walk:
                 atoms["tok"] = tok
                 self.anatomy.roles.setdefault("token embedding", set()).add(n)
                 break
-        self.positions = [
-            n for n in self.tables(N, exact=True) if n not in self.anatomy.roles.get("token embedding", ())
-        ]
+        # Where the context is as long as the model is wide, other matrices have this shape too; but they multiply.
+        others = {n for e in self.trace.events if e.kind == "linear" for n in self.trace.weight_of(e)}
+        others |= self.anatomy.roles.get("token embedding", set())
+        self.positions = [n for n in self.tables(N, exact=True) if n not in others]
         if self.positions:
             table = self.weights[self.positions[0]].double().view(-1, C)
             atoms["pos"] = table[:T].expand(len(self.idx), T, C)  # (B, T, C)

@@ -3,7 +3,7 @@
 Shapes: N tokens in a text. Losses are in nats a token. A step is one update of the weights.
 """
 
-from .checkpoint import fingerprint, load_checkpoint
+from .checkpoint import fingerprint, load_checkpoint, settings
 from .config import PRESETS, Preset, TrainConfig, learning_rate
 from .device import pick_device, usable_device
 from .evaluation import evaluate, whole_loss
@@ -12,5 +12,5 @@ from .loop import Trainer, train
 
 __all__ = [
     "PRESETS", "History", "Preset", "TrainConfig", "Trainer", "evaluate", "fingerprint", "learning_rate",
-    "load_checkpoint", "pick_device", "train", "usable_device", "whole_loss",
+    "load_checkpoint", "pick_device", "settings", "train", "usable_device", "whole_loss",
 ]  # fmt: skip

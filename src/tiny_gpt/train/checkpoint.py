@@ -29,12 +29,19 @@ def load_checkpoint(
 
     ``path`` is a file, or a run's folder: then its ``best.pt``. The model is in eval mode. The third part has
     ``step`` (updates), ``best`` (updates and loss, nats), ``train_config``, ``history``, ``data`` (the SHA-256 of the
-    ids) and ``versions``. Raises FileNotFoundError, or ValueError for a file that is damaged or no checkpoint of ours.
+    ids), ``versions`` and, for a reader's model (whose weights come in the book's), ``own``: the source of its class.
+    Raises FileNotFoundError, or ValueError for a file that is damaged or no checkpoint of ours.
     """
     path = Path(path)
     if path.is_dir():
         path = path / "best.pt"
     saved = read(path, usable_device(device))
+    if saved["model"] is None:
+        whose = saved["own"]["file"] or "the file that it was trained from"
+        raise ValueError(
+            f"{path} holds a model that the book's cannot stand for: {saved['own']['refused']}. It can be resumed, and "
+            f"used in Python with the classes of {whose}"
+        )
     try:
         model = TinyGPT(GPTConfig(**saved["model_config"])).to(device)
         model.load_state_dict(saved["model"])
@@ -44,7 +51,13 @@ def load_checkpoint(
     except (TypeError, AttributeError, RuntimeError) as error:  # parts are there, but are not what they should be
         raise ValueError(f"the parts of {path} do not fit together: {' '.join(str(error).split())}") from error
     meta = {key: saved[key] for key in ("step", "best", "train_config", "data", "versions")}
-    return model.eval(), tokenizer, {**meta, "history": history}
+    return model.eval(), tokenizer, {**meta, "history": history, "own": saved.get("own")}
+
+
+def settings(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of GPTConfig and of TrainConfig with which the run in a folder was begun, for who resumes it."""
+    saved = read(Path(folder) / "last.pt", torch.device("cpu"))
+    return saved.get("resume", {}).get("sizes", saved["model_config"]), saved["train_config"]
 
 
 def versions() -> dict[str, str]:

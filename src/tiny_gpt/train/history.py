@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ..files import write_beside
-from ..model import TinyGPT
 
 
 @dataclass
@@ -24,7 +23,7 @@ class History:
     seconds: list[float] = field(default_factory=list)  # spent on updates until then, evaluations not counted
     samples: list[tuple[int, str]] = field(default_factory=list)  # (updates so far, text)
     interrupted: bool = field(default=False, compare=False)  # whether Ctrl-C ended the run early
-    model: TinyGPT | None = field(default=None, repr=False, compare=False)  # with the weights of the last update
+    model: Any = field(default=None, repr=False, compare=False)  # with the weights of the last update
 
     @property
     def best(self) -> tuple[int, float]:

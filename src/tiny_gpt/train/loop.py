@@ -8,17 +8,22 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from jaxtyping import Integer
 from torch import Tensor, nn
 
+from .. import own
+from ..check.subject import located, said
 from ..data import CharTokenizer, get_batch
 from ..files import write_beside
 from ..model import GPTConfig, TinyGPT
 from ..muon import Muon
-from ..rng import OwnGenerators
+from ..rng import OwnGenerators, seeded
+from ..roles import NotCarriedOver, Roles, config_of, find_roles, matrices_of_blocks, prove
 from ..team import Team
 from .checkpoint import FORMAT, fingerprint, read, versions
 from .config import TrainConfig, learning_rate
@@ -29,7 +34,7 @@ from .terminal import Bar, Interrupts
 
 
 def train(
-    model: TinyGPT | GPTConfig,
+    model: nn.Module | type[nn.Module] | GPTConfig,
     train_ids: Integer[Tensor, "N_train"],
     valid_ids: Integer[Tensor, "N_valid"],
     config: TrainConfig,
@@ -39,11 +44,13 @@ def train(
     resume: bool = False,
     on_eval: Callable[[History], object] | None = None,
     progress: bool = True,
+    sizes: GPTConfig | None = None,
 ) -> History:
     """Train ``model``, or a new one of these sizes, on ids (N_train,) and watch it on ids (N_valid,).
 
-    The trained model is ``history.model``; a model that is passed is trained in place. The run depends on
-    ``config.seed`` only: torch's global random state is neither used nor changed.
+    A model is any that returns logits and loss for ``model(idx, targets)``, or its class, which is then built with
+    ``sizes``; a GPTConfig stands for the book's own. The trained model is ``history.model``; one that is passed is
+    trained in place. The run depends on ``config.seed`` only: torch's global random state is neither used nor changed.
 
     ``out`` names a folder for ``last.pt`` (saved at each evaluation and at Ctrl-C), ``best.pt`` (the lowest
     validation loss) and ``history.jsonl``. ``resume=True`` goes on from ``last.pt``, and what follows is what
@@ -54,9 +61,10 @@ def train(
     alone writes, shows and calls ``on_eval``.
 
     Raises ValueError for ids outside the vocabulary, a split shorter than a window, a folder that already holds a
-    run (or, with ``resume``, holds none or a different one), and FloatingPointError if the loss becomes NaN.
+    run (or, with ``resume``, holds none or a different one), a model that returns no loss; RuntimeError with the step
+    and the line if somebody's model fails; and FloatingPointError if the loss becomes NaN.
     """
-    run = Trainer(model, train_ids, valid_ids, config, tokenizer, None if out is None else Path(out))
+    run = Trainer(model, train_ids, valid_ids, config, tokenizer, None if out is None else Path(out), sizes)
     if resume:
         run.restore()
     elif run.out and any((run.out / name).exists() for name in ("last.pt", "best.pt")):
@@ -75,7 +83,7 @@ def train(
             torch.set_float32_matmul_precision("high")  # TF32 in the matrix products that stay float32
         with (
             Interrupts() as interrupts,
-            Bar(config, run.step, run.model.config.block_size, progress and leads) as bar,
+            Bar(config, run.step, run.sizes.block_size, progress and leads) as bar,
         ):
             run.forward = run.compiled() if config.compile else run.model
             run.parallel = run.team.parallel(run.forward)
@@ -89,13 +97,18 @@ def train(
     return run.history
 
 
-def _optimizers(model: TinyGPT, config: TrainConfig, device: torch.device) -> list[torch.optim.Optimizer]:
+def _optimizers(
+    model: nn.Module, sizes: GPTConfig, config: TrainConfig, device: torch.device
+) -> list[torch.optim.Optimizer]:
     """The optimizers that share the model's parameters among them: AdamW, and Muon if it is asked for."""
     betas = (config.beta1, config.beta2)
-    adamw = model.configure_optimizers(config.weight_decay, config.learning_rate, betas, device.type)
+    # A model without a method of its own gets the book's, which asks for nothing but parameters and their dimensions.
+    configure: Callable[..., torch.optim.Optimizer]
+    configure = getattr(model, "configure_optimizers", None) or partial(TinyGPT.configure_optimizers, model)  # type: ignore[arg-type]
+    adamw = configure(config.weight_decay, config.learning_rate, betas, device.type)
     if config.optimizer == "adamw":
         return [adamw]
-    matrices = [p for p in model.blocks.parameters() if p.dim() == 2]  # the embeddings are matrices, but look-up tables
+    matrices = matrices_of_blocks(model, sizes)  # the embeddings are matrices too, but look-up tables
     for group in adamw.param_groups:
         group["params"] = [p for p in group["params"] if not any(p is matrix for matrix in matrices)]
     return [adamw, Muon(matrices, config.learning_rate, config.weight_decay)]
@@ -106,21 +119,31 @@ class Trainer:
 
     def __init__(
         self,
-        model: TinyGPT | GPTConfig,
+        model: nn.Module | type[nn.Module] | GPTConfig,
         train_ids: Integer[Tensor, "N_train"],
         valid_ids: Integer[Tensor, "N_valid"],
         config: TrainConfig,
         tokenizer: CharTokenizer | None,
         out: Path | None,
+        sizes: GPTConfig | None = None,
     ):
         self.config, self.tokenizer, self.out = config, tokenizer, out
         self.team = Team.here()
         self.device = usable_device(self.team.own_device(usable_device(config.device)))
         self.random = OwnGenerators(self.device, config.seed)  # weights and dropout
         if isinstance(model, GPTConfig):
+            sizes, model = model, TinyGPT
+        if isinstance(model, type):
+            if sizes is None:
+                raise ValueError(
+                    f"a class needs sizes to be built with: train({model.__name__}, ..., sizes=GPTConfig(...))"
+                )
             with self.random:
-                model = TinyGPT(model)
+                model = own.build(model, sizes)
         self.model = model.to(self.device)
+        self.sizes = sizes or config_of(model)
+        self.source = None if isinstance(model, TinyGPT) else own.Source.of(model)  # a reader's own model
+        self.roles: Roles | None = None  # of its parameters, once they are needed
         self.forward: nn.Module = self.model  # the same, compiled if that is asked for
         self.parallel: nn.Module = self.model  # and with its gradients averaged over the team
         if self.team.rank:  # the same weights everywhere, but dropout of one's own
@@ -129,7 +152,7 @@ class Trainer:
         self.data_hash = fingerprint(train_ids, valid_ids)
         self.train_ids, self.valid_ids = train_ids.to(self.device), valid_ids.to(self.device)
         self.order = torch.Generator().manual_seed(config.seed)  # which windows, in which order
-        self.optimizers = _optimizers(self.model, config, self.device)
+        self.optimizers = _optimizers(self.model, self.sizes, config, self.device)
         self.dtype = precision(config, self.device)
         # Small gradients vanish in float16: the scaler lifts them before, and lowers them after.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
@@ -143,7 +166,7 @@ class Trainer:
         self.stopping = False  # whether somebody in the team was asked to stop, known to all at the same step
 
     def _check(self, train_ids: Integer[Tensor, "N_train"], valid_ids: Integer[Tensor, "N_valid"]) -> None:
-        sizes, config = self.model.config, self.config
+        sizes, config = self.sizes, self.config
         for name, ids in (("training", train_ids), ("validation", valid_ids)):
             if len(ids) <= sizes.block_size:
                 raise ValueError(
@@ -202,7 +225,7 @@ class Trainer:
 
     def update(self, asked: bool = False) -> None:
         """One update of the weights, with the averaged gradient of ``accumulate`` batches."""
-        config, sizes = self.config, self.model.config
+        config, sizes = self.config, self.sizes
         lr = learning_rate(self.step, config)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -216,7 +239,7 @@ class Trainer:
             # The type ignored: in a team it is a DistributedDataParallel, which can wait.
             with self.parallel.no_sync() if waits else contextlib.nullcontext():  # type: ignore[operator]
                 with self.random, autocast(self.device, self.dtype):
-                    _, loss = self.parallel(x, y)
+                    loss = self.loss(self.parallel, x, y)
                 self.scaler.scale(loss / config.accumulate).backward()
             losses.append(loss.detach())
         for optimizer in self.optimizers:
@@ -234,6 +257,24 @@ class Trainer:
         self.scaler.update()
         self.model.zero_grad(set_to_none=True)
         self.step += 1
+
+    def loss(self, forward: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        """The loss of one batch; what a reader's model does wrong is said with its line."""
+        try:
+            result = forward(x, y)
+        except Exception as error:
+            if self.source is None:
+                raise
+            where = f" in {located(error)}" if located(error) else ""
+            raise RuntimeError(f"the model failed at step {self.step}{where}: {said(error)}.{self._kept()}") from error
+        if not isinstance(result, tuple | list) or len(result) != 2 or not isinstance(result[1], Tensor):
+            found = "a tuple" if isinstance(result, tuple | list) else f"a {type(result).__name__}"
+            raise ValueError(
+                f"at step {self.step} forward(idx, targets) returned {found}, where (logits, loss) is expected, the "
+                f"loss one number.{self._kept()}"
+            )
+        loss: Tensor = result[1]
+        return loss
 
     def flush(self, bar: "Bar") -> None:
         """Fetch the losses of the latest updates from the device, and stop if one is not a number."""
@@ -261,12 +302,14 @@ class Trainer:
         step = len(history.loss)
         height, name, at = self.steepest
         gradient = f", largest gradient that of {name} at step {at}, norm {height:.3g}" if name else ""
-        saved = history.eval_step[-1] if self.out and history.eval_step else None
-        kept = "" if saved is None else f" The checkpoint of step {saved} in {self.out} is whole."
         return (
             f"the loss became {loss} at step {step} (learning rate {lr:.3g}{gradient}). "
-            f"Lower learning_rate, lengthen warmup_steps or clip gradients.{kept}"
+            f"Lower learning_rate, lengthen warmup_steps or clip gradients.{self._kept()}"
         )
+
+    def _kept(self) -> str:
+        saved = self.history.eval_step[-1] if self.out and self.history.eval_step else None
+        return "" if saved is None else f" The checkpoint of step {saved} in {self.out} is whole."
 
     def evaluate(self, interrupts: "Interrupts", bar: "Bar") -> bool:
         """Append the losses on both splits to the history; False if Ctrl-C came before they were there."""
@@ -275,7 +318,16 @@ class Trainer:
         for ids in (self.train_ids, self.valid_ids):
             losses = []
             batches = self.config.eval_batches
-            for loss in batch_losses(self.model, self.forward, ids, self.config, batches, self.dtype, self.team):
+            for loss in batch_losses(
+                self.model,
+                partial(self.loss, self.forward),
+                ids,
+                self.config,
+                self.sizes,
+                batches,
+                self.dtype,
+                self.team,
+            ):
                 if self.asked(interrupts):
                     return False
                 losses.append(loss)
@@ -298,15 +350,31 @@ class Trainer:
             return
         vocab = self.tokenizer.vocab
         start = self.tokenizer.encode("\n" if "\n" in vocab else vocab[0])[None].to(self.device)  # (1, 1)
-        generator = torch.Generator(self.device).manual_seed(config.seed + self.step)
-        ids = self.model.generate(start, config.sample_tokens, generator=generator)[0, 1:]  # (sample_tokens,)
+        try:
+            ids = self.written(start, config.seed + self.step)  # (sample_tokens,)
+        except Exception as error:  # a reader's own generate: that is no reason to end the run
+            if self.source is None:
+                raise
+            bar.say(f"no sample after {self.step} steps, for generate failed: {said(error)}")
+            return
         samples.append((self.step, self.tokenizer.decode(ids)))
         bar.say(f"--- a sample after {self.step} steps ---\n{samples[-1][1]}\n---")
+
+    def written(self, start: Tensor, seed: int) -> Tensor:
+        """Ids (sample_tokens,) that the model writes after ``start`` (1, 1), drawn from ``seed``."""
+        model, count = self.model, self.config.sample_tokens
+        if isinstance(model, TinyGPT):
+            generator = torch.Generator(self.device).manual_seed(seed)
+            return model.generate(start, count, generator=generator)[0, 1:]
+        with seeded(seed), torch.no_grad():  # the lesson's generate takes no generator
+            model.eval()
+            ids: Tensor = cast(Any, model).generate(start, count)[0, 1:]
+        return ids
 
     def compiled(self) -> nn.Module:
         """The compiled model, or the plain one and a sentence about why: tried on a batch that is then forgotten."""
         generator = torch.Generator().manual_seed(0)
-        x, y = get_batch(self.train_ids, self.config.batch_size, self.model.config.block_size, generator=generator)
+        x, y = get_batch(self.train_ids, self.config.batch_size, self.sizes.block_size, generator=generator)
         x, y = self.team.share(x, y)
         before = self.random.state
         try:
@@ -314,7 +382,8 @@ class Trainer:
             self.model.train()
             with self.random, autocast(self.device, self.dtype):
                 compiled(x, y)[1].backward()
-            list(batch_losses(self.model, compiled, self.train_ids, self.config, 1, self.dtype, self.team))
+            loss = partial(self.loss, compiled)
+            list(batch_losses(self.model, loss, self.train_ids, self.config, self.sizes, 1, self.dtype, self.team))
         except Exception as error:  # whatever goes wrong in there, the plain model does the same work
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             warnings.warn(f"torch.compile does not work here ({reason}); training goes on without it", stacklevel=3)
@@ -337,13 +406,14 @@ class Trainer:
     def write(self, out: Path, best: bool, randoms: list[dict[str, Tensor]]) -> None:
         if not self.owns and (out / "last.pt").exists():
             raise ValueError(f"another run has begun in {out} meanwhile, and its checkpoints are left as they are")
+        if not self.owns and (source := self.source) and source.text:
+            write_beside(out / source.file, lambda file: file.write(source.text.encode()))
         self.owns = True
         self.history.save(out / "history.jsonl")
         checkpoint = {
             "format": FORMAT,
             "step": self.step,
-            "model": self.model.state_dict(),
-            "model_config": asdict(self.model.config),
+            **self.carried(),
             "train_config": asdict(self.config),
             "vocab": self.tokenizer.vocab if self.tokenizer else None,
             "best": self.history.best if self.history.eval_step else None,
@@ -354,13 +424,38 @@ class Trainer:
         if best:
             write_beside(out / "best.pt", lambda file: torch.save(checkpoint, file))
         checkpoint["resume"] = {
+            "model": self.model.state_dict(),  # under the names of whoever wrote it
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "scaler": self.scaler.state_dict(),
             "order": self.order.get_state(),
             "randoms": randoms,
             "seconds": self.training_seconds,
+            "sizes": asdict(self.sizes),
         }
         write_beside(out / "last.pt", lambda file: torch.save(checkpoint, file))
+
+    def carried(self) -> dict[str, Any]:
+        """The weights and sizes under the book's names; of a model that is another design, why it has none."""
+        if isinstance(self.model, TinyGPT):
+            return {"model": self.model.state_dict(), "model_config": asdict(self.model.config)}
+        source = self.source and self.source.saved()
+        try:
+            self.roles = self.roles or find_roles(self.model, self.sizes)
+            model = prove(self.model, self.roles)
+        except NotCarriedOver as error:
+            own = {"state": self.model.state_dict(), "refused": str(error)}
+            return {"model": None, "model_config": asdict(self.sizes), "own": {**(source or {}), **own}}
+        return {"model": model.state_dict(), "model_config": asdict(model.config), "own": source}
+
+    def _other_source(self, theirs: dict[str, Any] | None) -> list[str]:
+        """What is different about the code of the model that the saved run trained."""
+        if (theirs is None) != (self.source is None):
+            whose = "the book's own" if theirs is None else f"{theirs['name']} of {theirs['file'] or 'a notebook'}"
+            return [f"the model was {whose}"]
+        if theirs is None or self.source is None:
+            return []
+        change = self.source.change_from(own.Source(theirs["file"], theirs["text"], theirs["name"]))
+        return [change] if change else []
 
     def restore(self) -> None:
         if self.out is None:
@@ -372,23 +467,24 @@ class Trainer:
         if "resume" not in saved:
             raise ValueError(f"{path} has weights but not the state of a run: it is a best.pt, which cannot go on")
         state = saved["resume"]
-        if missing := {"optimizers", "scaler", "order", "randoms", "seconds"} - set(state):
+        if missing := {"model", "optimizers", "scaler", "order", "randoms", "seconds"} - set(state):
             raise ValueError(
                 f"{path} lacks {', '.join(sorted(missing))}: another version of this package saved it, and only that "
                 "one can go on with it. Its weights can still be loaded"
             )
-        theirs = {**saved["model_config"], **saved["train_config"]}
-        ours = {**asdict(self.model.config), **asdict(self.config)}
+        theirs = {**saved["resume"].get("sizes", saved["model_config"]), **saved["train_config"]}
+        ours = {**asdict(self.sizes), **asdict(self.config)}
         changed = [f"{key} was {theirs.get(key)!r}, is {ours[key]!r}" for key in ours if theirs.get(key) != ours[key]]
         changed = [text for text in changed if not text.startswith(("device ", "compile "))]
         if saved["data"] != self.data_hash:
             changed.append("the text is another one")
+        changed += self._other_source(saved.get("own"))
         if changed:
             raise ValueError(
                 f"resuming goes on with the very same run, and the one in {self.out} differs: {'; '.join(changed)}. "
                 "Give the same values, or start a new run in another folder"
             )
-        self.model.load_state_dict(saved["model"])
+        self.model.load_state_dict(state["model"])
         for optimizer, saved_state in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved_state)
         self.scaler.load_state_dict(state["scaler"])

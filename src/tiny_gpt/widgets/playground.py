@@ -11,10 +11,12 @@ import numpy as np
 import torch
 import traitlets
 from matplotlib.figure import Figure
+from torch import nn
 
 from .. import figures, weights
 from ..data import CharTokenizer
-from ..model import TinyGPT, next_token_probs
+from ..model import next_token_probs
+from ..roles import carried_over
 from .base import Explorer, front_end, style, uniforms
 from .engine import engine_client
 
@@ -58,15 +60,15 @@ class Playground(Explorer):
     sent = traitlets.Unicode().tag(sync=True)  # the name of the one that `weights` are of
     weights = traitlets.Bytes().tag(sync=True)  # a safetensors file
 
-    def __init__(self, model: TinyGPT | None = None, tokenizer: CharTokenizer | None = None, **traits: Any):
+    def __init__(self, model: nn.Module | None = None, tokenizer: CharTokenizer | None = None, **traits: Any):
         if (model is None) != (tokenizer is None):
             raise ValueError("a model and its tokenizer belong together: give both, or neither for the carried ones")
         if model is None or tokenizer is None:
             self._model, self._tokenizer, _ = weights.from_bytes(weights.for_page(weights.carried()[0]))
             models = [carried(name) for name in weights.carried()]
         else:
-            self._model, self._tokenizer = model, tokenizer
-            models = [{"name": "live", "title": "Your model", "config": asdict(model.config), "provenance": None}]
+            self._own, self._model, self._tokenizer = model, carried_over(model), tokenizer
+            models = [{"name": "live", "title": "Your model", "config": asdict(self._model.config), "provenance": None}]
         super().__init__(models=models, **traits)
         if "text" not in traits:
             self.write()
@@ -95,6 +97,8 @@ class Playground(Explorer):
         """Send the page the weights of model ``name``, or of the first, as they are now."""
         name = name or self.models[0]["name"]
         live = name == "live"
+        if live:
+            self._model = carried_over(self._own)
         data = weights.to_bytes(self._model, self._tokenizer, None) if live else weights.for_page(name)
         with self.hold_sync():
             self.weights, self.sent = data, name
