@@ -17,7 +17,7 @@ from tiny_gpt.check import CAUSES, PARTS, Finding, Report, _check_here, check, e
 from tiny_gpt.check.causes import SECTIONS
 from tiny_gpt.check.file import check_file
 from tiny_gpt.check.generation import chi_square_p
-from tiny_gpt.check.sandbox import apart
+from tiny_gpt.check.process import in_own_process
 from tiny_gpt.check.subject import SIZES, Subject
 from tiny_gpt.check.trace import recorded
 from tiny_gpt.cli import main
@@ -295,7 +295,7 @@ def test_nothing_that_happens_in_a_check_reaches_this_process():
         os.environ["LEFT_BEHIND"] = "1"
         return Report("a")
 
-    assert apart("a", work).passed
+    assert in_own_process("a", work).passed
     assert torch.get_default_dtype() is torch.float32
     assert "LEFT_BEHIND" not in os.environ
 
