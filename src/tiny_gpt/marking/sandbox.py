@@ -1,4 +1,4 @@
-"""The sandbox: a command runs on a copy of a folder, in bubblewrap, with limits, and sees Python but nothing of yours."""
+"""The sandbox: a command runs on a copy of a folder in bubblewrap, with limits; it sees Python but nothing of yours."""
 
 import contextlib
 import functools
