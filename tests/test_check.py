@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import site
 import sys
 import time
 from pathlib import Path
@@ -13,12 +14,24 @@ import torch
 from torch import nn
 
 from tiny_gpt import GPTConfig, TinyGPT, bugs, heads, model, numpy_head
-from tiny_gpt.check import CAUSES, PARTS, Finding, Report, _check_here, check, exercise, explain, parts
+from tiny_gpt.check import (
+    CAUSES,
+    PARTS,
+    Finding,
+    Report,
+    _check_here,
+    check,
+    exercise,
+    explain,
+    parts,
+    process,
+    subject,
+)
 from tiny_gpt.check.causes import SECTIONS
 from tiny_gpt.check.file import check_file
 from tiny_gpt.check.generation import chi_square_p
-from tiny_gpt.check.sandbox import apart
-from tiny_gpt.check.subject import SIZES, Subject
+from tiny_gpt.check.process import in_own_process
+from tiny_gpt.check.subject import SIZES, Subject, is_library
 from tiny_gpt.check.trace import recorded
 from tiny_gpt.cli import main
 
@@ -240,13 +253,14 @@ def storm():
         (lambda: sys.exit("no"), "crashes", "SystemExit"),
         (lambda: os.kill(os.getpid(), signal.SIGSEGV), "crashes", "SIGSEGV"),
         (lambda: 1 / 0, "crashes", "ZeroDivisionError"),
-        (loop, "does-not-end", "no end after 1"),
+        (loop, "does-not-end", "no end after 6"),
         (storm, "prints-too-much", "characters"),
     ],
     ids=["os._exit", "sys.exit", "segfault", "error", "loop", "print storm"],
 )
-def test_whatever_forward_does_is_a_finding(act, id, says, capfd):
-    report = check(forward_that(act), GPTConfig, seconds=1)
+def test_whatever_forward_does_is_a_finding(act, id, says, capfd, monkeypatch):
+    monkeypatch.setattr(process, "PATIENCE", 100)  # computing time alone counts, however busy the machine is
+    report = check(forward_that(act), GPTConfig, seconds=6 if act is loop else 20)  # more than imports take
     assert [found.id for found in report.findings] == [id]
     assert says in report.findings[0].evidence
     assert capfd.readouterr().out == ""
@@ -289,13 +303,57 @@ def test_a_process_that_the_readers_code_forks_does_not_report_too():
     assert report.passed, report
 
 
+def test_a_report_counts_when_it_is_whole_and_what_is_left_behind_is_ended():
+    def work():
+        child = os.fork()
+        if child == 0:
+            time.sleep(1000)  # with the pipe open
+        return Report("a", checked=[str(child)])
+
+    report = in_own_process("a", work, seconds=5)
+    assert report.passed
+    assert "was ended" in report.notes[0]
+    state = Path("/proc", report.checked[0], "status")
+    while state.exists() and "zombie" not in state.read_text():  # it dies when the system comes to it
+        time.sleep(0.05)
+
+
+def test_the_readers_code_sees_no_gpu_which_a_forked_process_cannot_use(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+    class Mine(TinyGPT):
+        def __init__(self, config):
+            super().__init__(config)
+            self.to("cuda" if torch.cuda.is_available() else "cpu")
+
+    report = check(Mine, GPTConfig)
+    assert report.passed, report
+    assert torch.cuda.is_available()
+
+
+def test_packages_are_libraries_wherever_a_system_puts_them(monkeypatch, tmp_path):
+    debian = tmp_path / "lib" / "python3" / "dist-packages"
+    monkeypatch.setattr(site, "getsitepackages", lambda: [str(debian)])
+    subject._library_folders.cache_clear()
+    try:
+        assert is_library(str(debian / "numpy" / "x.py"))
+        assert is_library(torch.nn.modules.linear.__file__)
+        assert is_library(json.__file__)
+        assert is_library("<frozen importlib>")
+        assert not is_library(str(tmp_path / "site-packages-of-mine" / "gpt.py"))
+        assert not is_library(__file__)
+    finally:
+        subject._library_folders.cache_clear()
+    assert subject.base_name(r"C:\course\gpt.py") == subject.base_name("/course/gpt.py") == "gpt.py"
+
+
 def test_nothing_that_happens_in_a_check_reaches_this_process():
     def work():
         torch.set_default_dtype(torch.float64)
         os.environ["LEFT_BEHIND"] = "1"
         return Report("a")
 
-    assert apart("a", work).passed
+    assert in_own_process("a", work).passed
     assert torch.get_default_dtype() is torch.float32
     assert "LEFT_BEHIND" not in os.environ
 
@@ -633,16 +691,17 @@ def test_a_file_that_cannot_be_read_is_a_finding_with_its_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "id", "says"),
     [
-        ("while True: pass", "does-not-end", "while the file was read"),
+        ("while True: pass", "does-not-end", "line 1 of mine.txt runs while the file is read"),
+        ("def main():\n    time.sleep(99)\nimport time\nmain()", "does-not-end", "line 4 of mine.txt runs while"),
         ("input('your name? ')", "crashes", "EOFError"),
         ("import ctypes\nctypes.string_at(0)", "crashes", "SIGSEGV"),
     ],
-    ids=["loop", "input", "segfault"],
+    ids=["loop", "sleep", "input", "segfault"],
 )
 def test_whatever_a_file_does_is_a_finding_with_its_line(tmp_path, text, id, says):
     file = tmp_path / "mine.txt"  # any name will do
     file.write_text(text)
-    found = check_file(file, seconds=1.5).findings[0]
+    found = check_file(file, seconds=1).findings[0]
     assert found.id == id
     assert says in found.evidence
     assert found.where.startswith("mine.txt, line")
@@ -657,6 +716,54 @@ def test_a_config_is_a_class_and_not_an_object_of_one(tmp_path):
     file = tmp_path / "mine.py"
     text = Path(model.__file__).read_text().replace("GPTConfig", "Sized")
     file.write_text("from sizes import small\n" + text)
+    assert check_file(file).findings == []
+
+
+def notebook(*cells):
+    made = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]
+    return json.dumps({"cells": [{"cell_type": "markdown", "source": ["class GPT: a text"]}, *made]})
+
+
+def test_a_notebooks_code_cells_are_read(tmp_path):
+    file = tmp_path / "mine.ipynb"
+    text = (Path(__file__).parent / "variants" / "compact.py").read_text()
+    file.write_text(notebook("%pip install torch\nimport torch", "%%bash\nrm x", "assert (7\n% 2) == 1", text))
+    assert check_file(file).findings == []
+    file.write_text(notebook("x = 1", "\n1 / 0"))
+    assert check_file(file).findings[0].where == "mine.ipynb, cell 2, line 2, in <module>: 1 / 0"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b'{"a": null}', "it is JSON, and no notebook"),
+        (b"<!DOCTYPE html>", "it is a page"),
+        (b"PK\3\4\0", "it is a zip archive"),
+        (b"%PDF-1.4\xff", "it is a PDF"),
+        ("x = 1".encode("utf-16"), "UTF-16: save it as UTF-8"),
+        (b"a\0", "not text in UTF-8"),
+    ],
+)
+def test_a_file_that_is_not_python_is_told_what_it_is(tmp_path, content, says):
+    file = tmp_path / "mine.py"
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=f"mine.py is no Python file: .*{says}"):
+        check_file(file)
+
+
+@pytest.mark.parametrize("text", ["from tiny_gpt import *", "import tiny_gpt\nclass GPT(tiny_gpt.TinyGPT): pass"])
+def test_the_packages_own_model_is_not_the_readers(tmp_path, text):
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="is the package's and not yours"):
+        check_file(file)
+
+
+def test_a_compiled_model_needs_no_compiler(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    file = tmp_path / "mine.py"
+    text = (Path(__file__).parent / "variants" / "compact.py").read_text()
+    file.write_text(f"{text}\nTinyGPT.forward = torch.compile(TinyGPT.forward)\n")
     assert check_file(file).findings == []
 
 

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ import tyro
 from torch import nn
 from tyro.conf import OmitArgPrefixes, Positional, Suppress, subcommand
 
-from . import own, weights
-from .check import explain, marking
+from . import marking, own, weights
+from .check import explain
 from .check.file import check_file
 from .data import CharTokenizer, load_text, split
 from .model import GPTConfig, TinyGPT
@@ -100,7 +101,7 @@ class Check:
     """Judge the GPT in a file of your own: causes, evidence, where to read, never the answer."""
 
     file: Positional[Path | None] = None
-    """Your tiny_gpt.py."""
+    """Your Python file or notebook."""
     model: str | None = None
     """The model's class; TinyGPT if not given."""
     config: str | None = None
@@ -113,13 +114,16 @@ class Check:
 
 @dataclass(frozen=True)
 class Mark:
-    """Check every file in a folder of submissions, each in a sandbox of its own, and print a table."""
+    """Check all that was handed in, each submission in a sandbox of its own, and print a table."""
 
     folder: Positional[Path]
-    """Where the submissions are: NAME.py, or a folder NAME for each learner. Of several files in it those with a class
-    TinyGPT are marked (all if none has one), and can import the others. Names that begin with . or __ are left out."""
+    """Where the submissions are: a Python file or notebook of each learner, or a folder or zip. Of several files in it
+    those with a class TinyGPT are marked (all if none has one), and can use the small files beside them. Names that
+    begin with . or __ are left out."""
     csv: Path | None = None
     """A file for the table as well, for a spreadsheet."""
+    report: Path | None = None
+    """A folder for a page for each learner, with what check says."""
     unprotected: bool = False
     """Run them without the sandbox, on a system that has no bubblewrap. Then they can read and change your files."""
 
@@ -283,30 +287,36 @@ def _check(command: Check) -> int:
 def _mark(command: Mark) -> int:
     if not command.folder.is_dir():
         raise ValueError(f"{command.folder} is no folder: give the one that the submissions are in")
-    files = marking.submissions(command.folder)
-    if not files:
-        raise ValueError(f"there is no .py file in {command.folder}, nor in a folder within it")
-    if not command.unprotected and not marking.protects():
+    if not command.unprotected and not marking.sandbox.protects():
         raise ValueError(
             "submissions are code by others, and here nothing keeps them from your files and the network: install "
-            "bubblewrap (on Debian and Ubuntu: apt install bubblewrap), or accept that with --unprotected"
+            "bubblewrap 0.8 or newer (on Debian and Ubuntu: apt install bubblewrap), or accept that with --unprotected"
         )
-    if not command.unprotected and not marking.starts(command.folder):
+    if not command.unprotected and not marking.sandbox.starts(command.folder):
         raise ValueError(
-            f"Python does not start in the sandbox, which hides {command.folder} and /tmp from the submissions: move "
-            "them to a folder of their own, outside of which Python and its packages are"
+            f"Python does not start in the sandbox, which hides {command.folder} from the submissions: move them to a "
+            "folder of their own, outside of which Python and its packages are"
         )
-    width = max(len(str(file.relative_to(command.folder))) for file in files)
-    passed = 0
-    with marking.table(command.csv) if command.csv else contextlib.nullcontext() as add:
-        for file in files:
-            one = marking.mark(file, hidden=command.folder, protected=not command.unprotected)
+    with contextlib.ExitStack() as stack:
+        unpacked = stack.enter_context(tempfile.TemporaryDirectory())
+        found = marking.submissions(command.folder, Path(unpacked))
+        if not found:
+            raise ValueError(f"{command.folder} is empty: put a file, or a folder or zip, of each learner into it")
+        add = stack.enter_context(marking.table(command.csv)) if command.csv else None
+        if command.report:
+            command.report.mkdir(parents=True, exist_ok=True)
+        width = max(len(one.name) for one in found)
+        passed = 0
+        for submission in found:
+            one = marking.mark(submission, hidden=command.folder, protected=not command.unprotected)
             print(f"{one.submission:<{width}}  {one.verdict}", flush=True)
             passed += one.passed
             if add:
                 add(one)
-    print(f"{passed} of {len(files)} pass.")
-    return 0 if passed == len(files) else 1
+            if command.report:
+                marking.report_page(one, command.report)
+    print(f"{passed} of {len(found)} pass.")
+    return 0 if passed == len(found) else 1
 
 
 def _sample(command: Sample) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 from .causes import CAUSES, explain
 from .exercise import ExerciseReport, exercise
 from .parts import block, causal_head, configure_optimizers, drop_in, feed_forward, generate, head, multi_head
+from .process import SECONDS, in_own_process
 from .report import Finding, Report
-from .sandbox import SECONDS, apart
 from .subject import Sizes, Subject
 from .whole import check_whole
 
@@ -30,7 +30,7 @@ def check(Model: type, Config: Callable[..., Any] | None = None, *, seconds: flo
         raise ValueError(f"check needs the model's class, got {Model!r}: pass TinyGPT, not TinyGPT(config)")
     if not isinstance(Model, type) and hasattr(Model, "forward"):
         raise ValueError("check needs the model's class, got a model: pass TinyGPT, not TinyGPT(config)")
-    return apart(getattr(Model, "__name__", "model"), lambda: check_whole(Subject(Model, Config)), seconds)
+    return in_own_process(getattr(Model, "__name__", "model"), lambda: check_whole(Subject(Model, Config)), seconds)
 
 
 def _check_here(

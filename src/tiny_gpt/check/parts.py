@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from . import contract, generation
 from .anatomy import Anatomy, Reading, Walk, judge_ffn, layers_of, same
 from .attention import Heads, Judged, judge_attention, judge_weights
+from .process import SECONDS, in_own_process
 from .report import Finding, Report
-from .sandbox import SECONDS, apart
 from .settings import Settings
 from .subject import SIZES, B, Stop, Subject, T, TookTooLong, Written, crash, said
 from .trace import Trace, recorded
@@ -95,7 +95,7 @@ def _apart(name: str, yours: Yours, work: Callable[[Any, Report], None], seconds
     if not callable(yours) or isinstance(yours, nn.Module):
         got = f"a {type(yours).__name__}" if isinstance(yours, nn.Module) else repr(yours)
         raise ValueError(f"the check of {name} needs the class or function itself, got {got}")
-    return apart(name, lambda: here(name, yours, work), seconds)
+    return in_own_process(name, lambda: here(name, yours, work), seconds)
 
 
 def here(name: str, yours: Yours, work: Callable[[Any, Report], None]) -> Report:

@@ -1,12 +1,16 @@
 """What is checked: the reader's classes, built at any size, with loud weights, and their errors caught and located."""
 
 import dataclasses
+import functools
 import inspect
 import math
+import os
+import site
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import PureWindowsPath
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -59,17 +63,51 @@ class Stop(Exception):
 
 def located(error: BaseException) -> str:
     """The innermost line of the reader's own code in an error's traceback."""
-    here = __file__.rsplit("/", 1)[0]
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(here)]
-    own = [f for f in frames if not is_library(f.filename)]
+    own = own_frames(error)
     if not own:
         return ""
     last = own[-1]
-    return f"{last.filename.rsplit('/', 1)[-1]}, line {last.lineno}, in {last.name}: {(last.line or '').strip()}"
+    return f"{base_name(last.filename)}, line {last.lineno}, in {last.name}: {(last.line or '').strip()}"
+
+
+def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """The reader's own frames in an error's traceback, the outermost first."""
+    here = os.path.dirname(__file__)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(here)]
+    return [f for f in frames if not is_library(f.filename)]
+
+
+def while_read(frames: Iterable[tuple[str, Any, str]]) -> str:
+    """What to say of code that did not end, if it runs while the file is read; frames are (file, line, function)."""
+    for file, line, function in frames:
+        if function == "<module>":
+            return (
+                f": line {line} of {file} runs while the file is read, and was not over; put what trains, compiles or "
+                'tries the model below `if __name__ == "__main__":`'
+            )
+    return ""
+
+
+def base_name(path: str) -> str:
+    """The last part of a path, of Windows' too."""
+    return PureWindowsPath(path).name
 
 
 def is_library(path: str) -> bool:
-    return path.startswith((sysconfig.get_path("stdlib"), "<frozen")) or "site-packages" in path
+    """Whether a file is Python's own or an installed package's, and not the reader's."""
+    return path.startswith("<frozen") or _comparable(path).startswith(_library_folders())
+
+
+@functools.cache
+def _library_folders() -> tuple[str, ...]:
+    """Where Python and its packages are. Their names say nothing: Debian and Colab call them dist-packages."""
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders += [*site.getsitepackages(), site.getusersitepackages(), os.path.dirname(torch.__file__)]
+    return tuple({_comparable(name) + "/" for folder in folders for name in (folder, os.path.realpath(folder))})
+
+
+def _comparable(path: str) -> str:
+    return os.path.normcase(os.path.abspath(path)).replace("\\", "/")
 
 
 def said(error: BaseException) -> str:

@@ -14,23 +14,23 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import torch
 
 from .report import Finding, Report
 from .settings import Settings
-from .subject import TookTooLong, is_library
+from .subject import TookTooLong, base_name, is_library, while_read
 
 SECONDS = 20  # of computing time
 PATIENCE = 3  # times as long by the clock, for a busy machine
 MEMORY = 2 << 30  # bytes more than at the start
 PRINTED = 200_000  # characters that a check may print
 STORM = 5_000_000  # at this many it is stopped
+END = b"\n"  # after a whole answer; JSON has none within
 
 
-def apart(name: str, work: Callable[[], Report], seconds: float = SECONDS) -> Report:
+def in_own_process(name: str, work: Callable[[], Report], seconds: float = SECONDS) -> Report:
     """The report that ``work`` makes in a forked process; without fork (Windows), in this one.
 
     ValueError that ``work`` raises with a sentence for the caller is raised here.
@@ -56,14 +56,15 @@ def apart(name: str, work: Callable[[], Report], seconds: float = SECONDS) -> Re
             received, ended = _receive(inlet, child, printed, seconds)
         finally:
             os.close(inlet)
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child, signal.SIGKILL)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+            os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
+            left_behind = _end_group(child)
         size = os.fstat(printed.fileno()).st_size
         printed.seek(max(0, size - 20_000))
-        return _understood(name, received, ended, status, size, printed.read().decode(errors="replace"))
+        report = _understood(name, received, ended, status, size, printed.read().decode(errors="replace"))
+    if left_behind:
+        report.notes.append("A process that the code had started was still running after the check, and was ended.")
+    return report
 
 
 # --- In the child -----------------------------------------------------------------------------------------------
@@ -75,6 +76,7 @@ def _run(work: Callable[[], Report], outlet: int, printed: IO[bytes], seconds: f
     try:
         os.setsid()
         torch.set_num_threads(1)
+        _hide_accelerators()
         os.dup2(printed.fileno(), 1)
         os.dup2(printed.fileno(), 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # who asks for input reads an end of file
@@ -100,10 +102,23 @@ def _run(work: Callable[[], Report], outlet: int, printed: IO[bytes], seconds: f
     finally:
         with contextlib.suppress(BaseException):
             signal.setitimer(signal.ITIMER_PROF, 0)
-            data = json.dumps(answer).encode()
+            data = json.dumps(answer).encode() + END
             while data and os.getpid() == me:  # what the reader's code forks does not report as well
                 data = data[os.write(outlet, data) :]
         os._exit(0)
+
+
+def _hide_accelerators() -> None:
+    """Only the CPU is there for the reader's code, and ``torch.compile`` compiles nothing.
+
+    CUDA and MPS cannot be used in a process that was forked after they had started. A compiler may be missing, and
+    needs longer than the whole check.
+    """
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "TORCHDYNAMO_DISABLE": "1"}
+    for module in (torch.cuda, torch.backends.mps, *filter(None, [getattr(torch, "accelerator", None)])):
+        vars(module).update(is_available=lambda: False, device_count=lambda: 0)
+    if "torch._dynamo" in sys.modules:
+        sys.modules["torch._dynamo"].config.disable = True
 
 
 def _limit_memory() -> None:
@@ -120,20 +135,34 @@ def _limit_memory() -> None:
 # --- In the parent ----------------------------------------------------------------------------------------------
 
 
+def _end_group(child: int) -> bool:
+    """End what the child started and left behind; whether there was anything."""
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
 def _receive(inlet: int, child: int, printed: IO[bytes], seconds: float) -> tuple[bytes, str]:
-    """All that the child sends, and how it ended: "done", "late" or "storm"."""
-    parts: list[bytes] = []
+    """All that the child sends, and how it ended: "done", "late" or "storm".
+
+    An answer counts when it is whole, even if a process that the child left behind keeps the pipe open.
+    """
+    received = b""
     end = time.monotonic() + PATIENCE * seconds
     while True:
         ready, _, _ = select.select([inlet], [], [], 0.1)
         if ready:
             part = os.read(inlet, 1 << 16)
-            if not part:
-                return b"".join(parts), "done"
-            parts.append(part)
+            received += part
+            if not part or received.endswith(END):
+                return received, "done"
         if os.fstat(printed.fileno()).st_size > STORM:
             return b"", "storm"
         if time.monotonic() > end:
+            os.kill(child, signal.SIGABRT)  # faulthandler prints where it is
+            time.sleep(0.2)
             return b"", "late"
 
 
@@ -145,19 +174,31 @@ def _understood(name: str, received: bytes, ended: str, status: int, size: int, 
     if "report" in answer:
         report = Report.from_dict(answer["report"])
     elif ended == "late":
-        report.findings.append(Finding("does-not-end", "the check had to be stopped"))
+        frames = _own_frames(printed)
+        said = f"the check had to be stopped{while_read(frames)}"
+        report.findings.append(Finding("does-not-end", said, _innermost(frames)))
     elif ended == "storm":
         report.findings.append(Finding("prints-too-much", f"more than {STORM:,} characters, then it was stopped"))
         return report
     elif "error" in answer:
         report.findings.append(Finding("crashes", answer["error"].strip().splitlines()[-1]))
     elif os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
-        frames = re.findall(r'^ *File "(.+)", line (\d+) in (\S+)', printed, re.MULTILINE)
-        own = [f"{Path(path).name}, line {line}, in {name}" for path, line, name in frames if not is_library(path)]
         said = f"the process was ended by {signal.Signals(os.WTERMSIG(status)).name}"
-        report.findings.append(Finding("crashes", said, own[0] if own else ""))
+        report.findings.append(Finding("crashes", said, _innermost(_own_frames(printed))))
     else:
         report.findings.append(Finding("crashes", "the code ended the whole process"))
     if size > PRINTED:
         report.findings.append(Finding("prints-too-much", f"{size:,} characters in one check"))
     return report
+
+
+def _own_frames(printed: str) -> list[tuple[str, str, str]]:
+    """The reader's own (file, line, function) in what faulthandler printed, the innermost first."""
+    frames = re.findall(r'^ *File "(.+)", line (\d+) in (\S+)', printed, re.MULTILINE)
+    start = next((n for n, (path, _, name) in enumerate(frames) if (path, name) == (__file__, _run.__name__)), None)
+    here = os.path.dirname(__file__)
+    return [(base_name(p), line, name) for p, line, name in frames[:start] if not (is_library(p) or p.startswith(here))]
+
+
+def _innermost(frames: list[tuple[str, str, str]]) -> str:
+    return "{}, line {}, in {}".format(*frames[0]) if frames else ""
