@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from . import closed
+from . import recomputed
 from .attention import Attention, Judged, judge_attention, operands
 from .subject import Sizes, padded
 from .trace import Event, Trace
@@ -213,15 +213,15 @@ def layers_of(trace: Trace) -> list[Layer]:
         if not outs and any(
             not _square(trace, mix) for mix in mixes
         ):  # in tiles, say: something is done to the sum before it is projected
-            later = [e for e in trace.events if e.kind == "linear" and closed.projections_of(trace, e)]
-            mine = [e for e in later if {p.number for p in closed.projections_of(trace, e)} == set(projections)]
+            later = [e for e in trace.events if e.kind == "linear" and recomputed.projections_of(trace, e)]
+            mine = [e for e in later if {p.number for p in recomputed.projections_of(trace, e)} == set(projections)]
             outs = mine[:1]
         attention = Attention(mixes, [trace.events[n] for n in projections], outs[0] if outs else None)
         layers.append(Layer(attention))
         used |= set(projections) | {e.number for e in outs} | numbers
     for out in trace.events:  # attention that has no products to be seen, but two ends
         if out.kind == "linear" and out.number not in used and out.sources:
-            before = closed.projections_of(trace, out)
+            before = recomputed.projections_of(trace, out)
             if before and not used & {e.number for e in before}:
                 layers.append(Layer(Attention([], before, out)))
                 used |= {out.number, *(e.number for e in before)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from . import closed
+from . import recomputed
 from .report import Finding
 from .trace import Event, Trace
 
@@ -65,7 +65,7 @@ def judge_attention(trace: Trace, layer: Attention, H: int | None, C: int | None
     judged = Judged()
     T, B = trace.T, trace.B
     if not layer.mixes:
-        _judge_closed(trace, layer, H, C, judged, where)
+        _judge_recomputed(trace, layer, H, C, judged, where)
         return judged
     every = [operands(mix) for mix in layer.mixes]
     sizes = {heads.P.shape[-2:] for heads in every}
@@ -82,7 +82,7 @@ def judge_attention(trace: Trace, layer: Attention, H: int | None, C: int | None
         judged.add("batch-leak", f"{where} the weights P are {B * T} × {B * T}: all texts are read as one long one")
         return judged
     if any(size != (T, T) for size in sizes):
-        _judge_closed(trace, layer, H, C, judged, where)
+        _judge_recomputed(trace, layer, H, C, judged, where)
         return judged
     plain = _judge_split(trace, every, judged, where)
     if plain:
@@ -104,11 +104,11 @@ EVIDENCE = {
 }  # fmt: skip
 
 
-def _judge_closed(trace: Trace, layer: Attention, H: int | None, C: int | None, judged: Judged, where: str) -> None:
+def _judge_recomputed(trace: Trace, layer: Attention, H: int | None, C: int | None, judged: Judged, where: str) -> None:
     """Judge by what goes in and what comes out."""
     ids = None
     if layer.out is not None and layer.projections and H is not None and C is not None:
-        ids = closed.name(trace, layer.projections, layer.out, H, C)
+        ids = recomputed.mistakes(trace, layer.projections, layer.out, H, C)
     if ids is None:
         judged.notes.append(f"{where} the attention's weights have an unusual shape and were not judged")
     for id in ids or ():

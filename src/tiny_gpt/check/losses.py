@@ -1,16 +1,13 @@
 """The loss against the model's own logits: mean cross-entropy, or which other thing."""
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .probes import Probes
 from .subject import Written, crash, said
-
-if TYPE_CHECKING:
-    from .whole import Probes
 
 CLOSE = 2e-4
 
@@ -100,10 +97,10 @@ def explained(loss: float, logits: Tensor, ids: Tensor, targets: Tensor) -> tupl
     return best
 
 
-def probe(probes: "Probes") -> None:
+def probe(probes: Probes) -> None:
     """Fit a pairing and a reduction to the loss; then see what -1 does to it."""
     subject = probes.subject
-    model = subject.loud(5, embedding=0.4)
+    model = subject.amplified(5, embedding=0.4)
     ids, targets = subject.ids, subject.targets
     V = subject.sizes["vocab_size"]
     with torch.no_grad():
@@ -136,7 +133,7 @@ def probe(probes: "Probes") -> None:
     _ignored(probes, model, logits, name, how)
 
 
-def _ignored(probes: "Probes", model: Written, logits: Tensor, name: str, how: str) -> None:
+def _ignored(probes: Probes, model: Written, logits: Tensor, name: str, how: str) -> None:
     subject = probes.subject
     targets = subject.targets.clone()
     hidden = torch.rand(targets.shape, generator=subject.generator(9)) < 0.4

@@ -130,16 +130,16 @@ class Subject:
             model: Written = self.Model(config)
             return model
 
-    def loud(self, salt: int = 0, embedding: float = 1.0, factor: float = 1.0, **changes: Any) -> Written:
+    def amplified(self, salt: int = 0, embedding: float = 1.0, factor: float = 1.0, **changes: Any) -> Written:
         """A model in eval mode whose weights are drawn so large that every path is heard.
 
         ``embedding`` is the standard deviation of the embeddings; ``factor`` makes all other matrices louder still.
         """
         model = self.build(salt, **changes)
-        self._shout(model, salt, embedding, factor, {**self.sizes, **changes})
+        self.amplify(model, salt, embedding, factor, {**self.sizes, **changes})
         return model.eval()
 
-    def _shout(self, model: nn.Module, salt: int, embedding: float, factor: float, sizes: Sizes) -> None:
+    def amplify(self, model: nn.Module, salt: int, embedding: float, factor: float, sizes: Sizes) -> None:
         generator = self.generator(salt + 77)
         C, V, N = sizes["n_embd"], sizes["vocab_size"], sizes["block_size"]
         with torch.no_grad():

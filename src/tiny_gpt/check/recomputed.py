@@ -74,7 +74,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, factor: float, mask: str, axis: int)
     return (weights @ v).transpose(1, 2).reshape(B, T, H * D)
 
 
-def name(trace: Trace, projections: list[Event], out: Event, H: int, C: int) -> tuple[str, ...] | None:
+def mistakes(trace: Trace, projections: list[Event], out: Event, H: int, C: int) -> tuple[str, ...] | None:
     """The ids of what is wrong, none if all is right; None if nothing fits."""
     Y = torch.cat([trace.output(e).double() for e in projections], -1)  # (B, T, 3C)
     A = trace.input(out).double()  # (B, T, C)
