@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def gradients(probes: Probes) -> None:
-    """One backward pass: does it run, does every weight learn, do the rows of tokens that were not read?"""
+    """Run one backward pass; every weight must get a gradient, and so must the rows of tokens that were not read."""
     subject = probes.subject
     model = subject.amplified(6, embedding=0.4).train()
     frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
@@ -58,7 +58,7 @@ def gradients(probes: Probes) -> None:
 
 
 def _tables_in_buffers(probes: Probes) -> None:
-    """A table of random numbers that is no parameter never learns. (A fixed function of the position may be one.)"""
+    """Find random tables that are not parameters and so never learn. (Fixed functions of the position may be.)"""
     N, C = (probes.subject.sizes[name] for name in ("block_size", "n_embd"))
     one, other = (dict(probes.subject.build(salt).named_buffers()) for salt in (3, 4))
     for name, buffer in one.items():
@@ -67,7 +67,7 @@ def _tables_in_buffers(probes: Probes) -> None:
 
 
 def _tied(probes: Probes, named: list[tuple[str, nn.Parameter]]) -> None:
-    """The head's weights are the embedding's, by identity, or there are two."""
+    """Check that head and embedding share one tensor."""
     anatomy, trace = probes.anatomy, probes.trace
     if anatomy is None or trace is None or anatomy.head is None:
         return
@@ -98,7 +98,7 @@ def _fields(config: object) -> dict[str, Any]:
 
 
 def dropout(probes: Probes) -> None:
-    """Silent in eval, at work in training, and in its places."""
+    """Check that dropout is off in eval mode, on in training, and in the right places."""
     subject = probes.subject
     model = subject.amplified(7, dropout=0.5)
     ids = subject.ids
@@ -181,7 +181,7 @@ def _places(probes: Probes, trace: Trace, draws: Sequence[Draw]) -> None:
 
 
 def _inside(attention: Attention) -> set[int]:
-    """The products that something within the attention (its weights, its heads' outputs) may be computed from."""
+    """The products from which the attention's weights and its heads' outputs may be computed."""
     if not attention.mixes:
         return {e.number for e in attention.projections}
     inside = {mix.number for mix in attention.mixes}
@@ -217,7 +217,7 @@ def _runs(attempt: Callable[[], object]) -> bool:
 
 
 def _bias(probes: Probes) -> None:
-    """Count: how many numbers does bias=True add, and how many should it?"""
+    """Compare the number of parameters that bias=True adds with the number that it should add."""
     subject = probes.subject
     L, C = subject.sizes["n_layer"], subject.sizes["n_embd"]
 
@@ -247,7 +247,7 @@ def _bias(probes: Probes) -> None:
 
 
 def _usual(probes: Probes) -> bool:
-    """Has the model the parts that the count of biases supposes, each once?"""
+    """Whether the model has exactly the parts that the count of biases assumes."""
     other = ("blocks-", "norm-", "final-", "head", "qkv-", "out-", "ffn-", "branch", "parameters-missing")
     designs = any("another design" in note for note in probes.report.notes)
     known = probes.anatomy is not None and probes.anatomy.complete
@@ -258,7 +258,7 @@ def _usual(probes: Probes) -> bool:
 
 
 class _Mixed(TorchDispatchMode):
-    """Finds the first operation that has one foot on the CPU and one on the meta device."""
+    """Finds the first operation that mixes a CPU tensor with one on the meta device."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own, which has no annotations
@@ -283,7 +283,7 @@ class _Mixed(TorchDispatchMode):
 
 
 def device_and_dtype(probes: Probes) -> None:
-    """All on another device ('meta' needs no hardware); then in bfloat16 and float16."""
+    """Run on another device ('meta' needs no hardware), then in bfloat16 and float16."""
     subject = probes.subject
     watch = _Mixed()
     where = ""
@@ -317,7 +317,7 @@ def device_and_dtype(probes: Probes) -> None:
 
 
 def state_dict(probes: Probes) -> None:
-    """Save a model, load it into another one: the same logits."""
+    """A saved model, loaded into another one, must give the same logits."""
     subject = probes.subject
     one, other = subject.amplified(8), subject.build(9).eval()
     ids = subject.ids

@@ -16,7 +16,7 @@ ALPHA = 1e-7  # a right model is accused once in ten million; the draws are the 
 
 
 def written(Model: type) -> bool:
-    """Is there a generate with a body?"""
+    """Whether generate has been written."""
     method = getattr(Model, "generate", None)
     if method is None:
         return False
@@ -50,7 +50,7 @@ def chi_square_p(counts: Tensor, p: Tensor) -> float:
 
 
 def probe(probes: Probes) -> None:
-    """All of generate, from the loudest property to the finest."""
+    """Check generate, the most obvious properties first."""
     Generation(probes).run()
 
 
@@ -77,7 +77,7 @@ class Generation:
             self.probes.found("generate-cache", f"the first new token is right, a later one is not: {self.later}")
 
     def _moderate(self) -> Written:
-        """A model whose distributions are neither level nor sure, whatever stands before its head."""
+        """A model whose distributions are neither uniform nor one-hot, whatever precedes its head."""
         embedding, ids = 0.35, self.subject.tokens(3, 8, 16)
         for _ in range(4):
             model = self.subject.amplified(10, embedding=embedding)
@@ -156,7 +156,7 @@ class Generation:
     # --- Which token, when there is only one to choose --------------------------------------------------------
 
     def _peaked(self) -> Written:
-        """A model so sure that drawing from it is choosing."""
+        """A model so confident that sampling from it is deterministic."""
         return self.subject.amplified(12, embedding=20.0, factor=4.5)
 
     def _step(self, model: Written, text: Tensor) -> tuple[Tensor, float]:
@@ -189,7 +189,7 @@ class Generation:
             self._explain(model, out, sure, *wrong[0])
 
     def _explain(self, model: Written, out: Tensor, sure: Sequence[tuple[int, Tensor]], t: int, want: Tensor) -> None:
-        """Which other rule gives every token that was drawn?"""
+        """Find the wrong rule that gives every token that was drawn."""
         window = out[:, max(0, t - self.N) : t]
         alone = torch.stack([self._step(model, row[None])[0][0] for row in window])
         if not torch.equal(alone, want):

@@ -99,7 +99,7 @@ def _is_default(p: Tensor, std: float) -> bool:
 
 
 def _first_loss(probes: Probes, model: Written) -> None:
-    """ln V + C·0.02²/2 nats, and not ln V to the last digit."""
+    """The first loss must be about ln V + C·0.02²/2 nats."""
     subject, V = probes.subject, WIDE["vocab_size"]
     generator = subject.generator(11)
     x, y = torch.randint(V, (2, 16, WIDE["block_size"]), generator=generator)

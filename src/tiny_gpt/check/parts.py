@@ -133,7 +133,7 @@ KNOWN = {  # names that people give to arguments -> what they mean
 
 
 def make(Part: type, dropout: float = 0.0) -> Written:
-    """The part, with weights as drawn; ValueError if its constructor asks for something unknown."""
+    """The part as its constructor makes it. Raises ValueError if that asks for an argument whose meaning is unknown."""
     given: dict[str, Any] = {}
     for name, parameter in inspect.signature(Part).parameters.items():
         if name in ("dropout", "p", "drop", "p_drop"):
@@ -166,7 +166,7 @@ def _input() -> Tensor:
 
 
 def _run(part: nn.Module, x: Tensor, shape: tuple[int, ...]) -> tuple[Trace, Tensor]:
-    """Record the part on x (B, T, C), and see to the shape of what it gives."""
+    """Record the part on x (B, T, C), and check the shape of its output."""
     weights = list(part.parameters())
     try:
         with recorded(B, T, [x], weights) as trace:
@@ -187,7 +187,7 @@ def _run(part: nn.Module, x: Tensor, shape: tuple[int, ...]) -> tuple[Trace, Ten
 
 
 def _outside(part: nn.Module, report: Report, causal: bool) -> None:
-    """What holds without looking inside: no later position, no other text, any length."""
+    """Check from outside that no later position and no other text has an influence, and that any length works."""
     x = _input()
     with torch.no_grad():
         before = part(x)
@@ -344,7 +344,7 @@ def _block(Block: type, report: Report) -> None:
 
 
 def _drop_in(subject: Subject, report: Report) -> None:
-    """In the order in which the scripts make them; each that fails is one finding's evidence."""
+    """Make the scripts' calls in their order; every failure is evidence of one finding."""
     failed: list[str] = []
     sizes = {name: subject.sizes[name] for name in SIZES}
     model = subject.build()
