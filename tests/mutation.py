@@ -1,31 +1,54 @@
 """What the checker is tried on: right models and wrong ones, as cases that can be judged in a process of their own.
 
 ``make mutation`` judges every case, prints the table of id × planting × verdict and writes ``bugs/verdicts.json``.
+What was judged once is judged again only when the checker, the model or torch has changed.
 """
 
+import hashlib
 import json
 import os
-from collections.abc import Callable
+import shutil
+import sys
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import get_context
+from pathlib import Path
 
 import torch
 from variants.mutants import DESIGNS, MUTANTS, VARIANTS, text
 
-from tiny_gpt import bugs
+from tiny_gpt import bugs, check, files
 from tiny_gpt.bugs import planting
 
+VERDICTS = Path(__file__).parent.parent / "_build" / "verdicts"
 SMALL = {"vocab_size": 37, "block_size": 16, "n_layer": 2, "n_head": 4, "n_embd": 24, "dropout": 0.0, "bias": True}
 OTHER = {"vocab_size": 53, "block_size": 20, "n_layer": 3, "n_head": 3, "n_embd": 30, "dropout": 0.0, "bias": True}
 
 
 @dataclass(frozen=True)
+class Source:
+    """The source of a model to judge, as data that travels to another process: plantings, a variant, or a mutant."""
+
+    planted: tuple[tuple[str, int], ...] = ()  # the catalogue's (id, way) pairs
+    variant: str = ""
+    mutant: int = -1
+
+    def text(self) -> str:
+        if self.mutant >= 0:
+            return MUTANTS[self.mutant].text()
+        if self.variant:
+            return text(self.variant)
+        return planting.combined(*(bugs.CATALOGUE[id].plantings[way] for id, way in self.planted))
+
+
+@dataclass(frozen=True)
 class Case:
-    """A model to judge: what it is, how it is built, and the ids that the checker should report first."""
+    """A model to judge: its source, and the ids that the checker should report first."""
 
     name: str
-    build: Callable[[], tuple[type, type]]
+    source: Source
     wanted: tuple[str, ...] = ()
     seed: int = 0
     sizes: tuple[tuple[str, object], ...] = tuple(SMALL.items())
@@ -36,32 +59,16 @@ class Case:
     def at(self, seed: int, sizes: dict) -> "Case":
         """The same model at other sizes, with other random numbers."""
         name = f"{self.name}-C{sizes['n_embd']}-seed{seed}"
-        return Case(name, self.build, self.wanted, seed, tuple(sizes.items()))
+        return Case(name, self.source, self.wanted, seed, tuple(sizes.items()))
 
 
-@dataclass(frozen=True)
-class Build:
-    """How a case is built, as data that travels to another process: the catalogue's (id, way) pairs, or a variant."""
-
-    planted: tuple[tuple[str, int], ...] = ()
-    variant: str = ""
-    mutant: int = -1
-
-    def __call__(self):
-        if self.mutant >= 0:
-            return MUTANTS[self.mutant].build()
-        if self.variant:
-            return planting.run(text(self.variant), self.variant)
-        return planting.build(*(bugs.CATALOGUE[id].plantings[way] for id, way in self.planted))
-
-
-RIGHT = (Case("model", Build()), *(Case(name, Build(variant=name)) for name in (*VARIANTS, *DESIGNS)))
+RIGHT = (Case("model", Source()), *(Case(name, Source(variant=name)) for name in (*VARIANTS, *DESIGNS)))
 PLANTED = tuple(
-    Case(f"{bug.id}-{way.name}", Build(planted=((bug.id, i),)), (bug.id,))
+    Case(f"{bug.id}-{way.name}", Source(planted=((bug.id, i),)), (bug.id,))
     for bug in bugs.CATALOGUE.values()
     for i, way in enumerate(bug.plantings)
 )
-IN_VARIANTS = tuple(Case(f"{m.id}-{m.variant}-{m.name}", Build(mutant=i), (m.id,)) for i, m in enumerate(MUTANTS))
+IN_VARIANTS = tuple(Case(f"{m.id}-{m.variant}-{m.name}", Source(mutant=i), (m.id,)) for i, m in enumerate(MUTANTS))
 
 # Two mistakes at once. Neither hides the other: what one breaks is not where the other one shows.
 PAIRED = """
@@ -84,7 +91,7 @@ PAIRED = """
 def pair(words: str) -> Case:
     """A case with two bugs, from "id/way+id/way"."""
     planted = tuple((id, int(way)) for id, way in (one.split("/") for one in words.split("+")))
-    return Case(words, Build(planted=planted), tuple(id for id, _ in planted))
+    return Case(words, Source(planted=planted), tuple(id for id, _ in planted))
 
 
 PAIRS = tuple(pair(words) for words in PAIRED.split())
@@ -103,7 +110,10 @@ def judge(case: Case) -> list[str]:
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
     torch.set_num_threads(1)
     try:
-        report = _check_here(*case.build(), seed=case.seed, sizes=dict(case.sizes))
+        with warnings.catch_warnings():  # as a reader has them
+            warnings.resetwarnings()
+            Model, Config = planting.run(case.source.text(), case.name)
+            report = _check_here(Model, Config, seed=case.seed, sizes=dict(case.sizes))
     finally:  # some models under test change global state on purpose
         torch.set_num_threads(threads)
         torch.set_default_dtype(dtype)
@@ -111,9 +121,29 @@ def judge(case: Case) -> list[str]:
     return [finding.id for finding in report.findings]
 
 
-def processes() -> ProcessPoolExecutor:
-    """A worker a core."""
-    return ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))
+@cache
+def checker() -> str:
+    """A hash of all that a verdict depends on, save the case: the checker's own files, and torch."""
+    found = hashlib.sha256(f"{torch.__version__} {sys.version}".encode())
+    for path in sorted([Path(__file__), Path(planting.__file__), *Path(check.__file__).parent.rglob("*")]):
+        if path.suffix in (".py", ".toml"):
+            found.update(path.name.encode() + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def verdict(case: Case) -> list[str]:
+    """What ``judge`` says, remembered in ``_build/verdicts``."""
+    key = hashlib.sha256(repr((case.source.text(), case.seed, case.sizes)).encode()).hexdigest()
+    kept = VERDICTS / checker() / key
+    if kept.exists():
+        return kept.read_text().split()
+    found = judge(case)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    for old in VERDICTS.iterdir():
+        if old != kept.parent:  # the verdicts of another checker
+            shutil.rmtree(old, ignore_errors=True)
+    files.write_beside(kept, lambda file: file.write(" ".join(found).encode()))
+    return found
 
 
 def right(case: Case, found: list[str]) -> bool:
@@ -130,8 +160,8 @@ def main() -> None:
     """Judge every case, print the table, and keep what was found for the book's catalogue."""
     record = {"torch": torch.__version__, "found": {}}
     print("| case | wanted | found | |\n|:--|:--|:--|:--|")
-    with processes() as pool:
-        for case, found in zip(ALL, pool.map(judge, ALL), strict=True):
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        for case, found in zip(ALL, pool.map(verdict, ALL), strict=True):
             record["found"][case.name] = found[:6]
             mark = "" if right(case, found) else "✗"
             print(f"| {case} | {', '.join(case.wanted)} | {', '.join(found[:6])} | {mark} |", flush=True)

@@ -77,8 +77,6 @@ def test_it_has_the_issues_ids_in_its_order():
 
 @pytest.mark.parametrize("bug", bugs.CATALOGUE.values(), ids=lambda bug: bug.id)
 def test_an_entry_is_whole(bug):
-    page, label = bug.section.split("#")
-    assert re.search(rf"^\({label}\)=\n#+ ", (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8"), re.M)
     assert bug.common in ("very common", "common", "seen", "rare")
     assert all(re.fullmatch(r"[\w./-]+( PR)?#\d+", report) for report in bug.reports)
     assert (bug.common in ("very common", "common")) <= bool(bug.reports) or bug.id.startswith("generate")
@@ -107,6 +105,33 @@ def test_an_edit_that_no_longer_fits_is_an_error():
         planting.edited("some text", [("no such text", "")])
     with pytest.raises(ValueError, match="finds it 2 times"):
         planting.edited("aa", [("a", "b")])
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("=== id\n", "begins with '=== id name'"),
+        ("=== id name\nA sentence.\n", "the entry id name needs"),
+        ("=== id name\n<<<<<<<\na\n=======\nb\n", "the entry id name needs"),
+        ("=== id name\nA sentence.\nAnother.\n<<<<<<<\na\n=======\n>>>>>>>\n", "one sentence at most"),
+        ("=== id name after magic\n<<<<<<<\na\n=======\n>>>>>>>\n", "wants magic; there is open-attention, uncached"),
+    ],
+)
+def test_an_entry_that_cannot_be_read_is_an_error(tmp_path, entry, said):
+    (tmp_path / "plantings.txt").write_text("How it is written.\n\n" + entry)
+    with pytest.raises(ValueError, match=said):
+        list(planting.read(tmp_path / "plantings.txt"))
+
+
+def test_an_entry_is_read_as_it_stands(tmp_path):
+    edits = "<<<<<<<\n    a\n=======\n    b\n\n    c\n>>>>>>>\n<<<<<<<\nd\n=======\n>>>>>>>\n"
+    (tmp_path / "plantings.txt").write_text(
+        f"Top.\n\n=== id name after uncached\nWords.\n{edits}\n=== other x/y\n{edits}"
+    )
+    first, second = planting.read(tmp_path / "plantings.txt")
+    pairs = ("    a\n", "    b\n\n    c\n"), ("d\n", "")
+    assert first == ("id", planting.Planting("name", "Words.", pairs, (planting.UNCACHED,)))
+    assert second == ("other", planting.Planting("x/y", "", pairs))
 
 
 def test_plant_and_diff_by_id():

@@ -218,8 +218,8 @@ def test_findings_of_two_checks_are_the_same():
     assert str(_check_here(M, C)) == str(_check_here(M, C))
 
 
-def test_loud_weights_have_the_spread_that_is_said():
-    loud = Subject(TinyGPT, GPTConfig).loud()
+def test_amplified_weights_have_the_spread_that_is_said():
+    loud = Subject(TinyGPT, GPTConfig).amplified()
     assert abs(loud.wte.weight.std() - 1) < 0.1
     assert abs(loud.blocks[0].attn.qkv.weight.std() * 24**0.5 - 1.6) < 0.15
 

@@ -12,49 +12,40 @@ KNOWN: dict[str, str] = {
 }
 
 
-def param(case):
-    """A case as a test's parameter; one in KNOWN is marked as an expected failure."""
-    marks = [pytest.mark.xfail(reason=KNOWN[case.name], strict=True)] if case.name in KNOWN else []
-    return pytest.param(case, id=case.name, marks=marks)
-
-
 def cases(group):
-    return pytest.mark.parametrize("case", [param(case) for case in group])
-
-
-@pytest.fixture(scope="module")
-def verdict(request):
-    """``verdict(case)``: the ids that the checker found. All selected cases are judged side by side."""
-    chosen = [item.callspec.params["case"] for item in request.session.items if "verdict" in item.fixturenames]
-    pool = mutation.processes()
-    running = {case.name: pool.submit(mutation.judge, case) for case in chosen}
-    yield lambda case: running[case.name].result()
-    pool.shutdown(cancel_futures=True)
+    """Parameters: each case with a share of the work, and as an expected failure if it stands in KNOWN."""
+    made = []
+    for number, case in enumerate(group):
+        marks = [pytest.mark.xdist_group(f"mutation-{number % 16}")]
+        if case.name in KNOWN:
+            marks.append(pytest.mark.xfail(reason=KNOWN[case.name], strict=True))
+        made.append(pytest.param(case, id=case.name, marks=marks))
+    return pytest.mark.parametrize("case", made)
 
 
 @cases(mutation.RIGHT)
-def test_a_right_model_gets_no_finding(case, verdict):
-    assert verdict(case) == []
+def test_a_right_model_gets_no_finding(case):
+    assert mutation.verdict(case) == []
 
 
 @cases(mutation.PLANTED)
-def test_a_planted_bug_is_named_first(case, verdict):
-    assert verdict(case)[:1] == list(case.wanted)
+def test_a_planted_bug_is_named_first(case):
+    assert mutation.verdict(case)[:1] == list(case.wanted)
 
 
 @cases(mutation.IN_VARIANTS)
-def test_a_bug_in_other_hands_is_named_first(case, verdict):
-    assert verdict(case)[:1] == list(case.wanted)
+def test_a_bug_in_other_hands_is_named_first(case):
+    assert mutation.verdict(case)[:1] == list(case.wanted)
 
 
 @cases(mutation.PAIRS)
-def test_of_two_bugs_both_are_named(case, verdict):
-    assert set(case.wanted) <= set(verdict(case))
+def test_of_two_bugs_both_are_named(case):
+    assert set(case.wanted) <= set(mutation.verdict(case))
 
 
 @cases(mutation.ELSEWHERE)
-def test_other_sizes_and_other_random_numbers_change_no_verdict(case, verdict):
-    assert mutation.right(case, verdict(case)), verdict(case)
+def test_other_sizes_and_other_random_numbers_change_no_verdict(case):
+    assert mutation.right(case, mutation.verdict(case)), mutation.verdict(case)
 
 
 def test_there_are_enough_of_each():

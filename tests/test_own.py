@@ -96,7 +96,7 @@ def test_a_run_goes_on_to_the_bit_and_another_file_is_refused_with_what_changed(
         ValueError, match=r"1 places of my_gpt\.py changed, the first in line \d+: '.*gelu.* is now '.*relu"
     ):
         run(mine("sdpa", ("F.gelu(", "F.relu(")), out=out, resume=True)
-    with pytest.raises(ValueError, match="the model was TinyGPT of my_gpt.py"):
+    with pytest.raises(ValueError, match=r"the model was TinyGPT of my_gpt\.py"):
         run(SIZES, out=out, resume=True)
 
 

@@ -1,6 +1,7 @@
 """Promises of the whole: the README's map, first lines, layers, pins, what is in git, and what importing does."""
 
 import ast
+import graphlib
 import os
 import re
 import subprocess
@@ -51,7 +52,7 @@ def test_a_file_says_first_what_it_is_for(path):
 ALLOWED = {  # which modules of the package each may import
     "model": set(), "heads": set(), "numpy_head": set(), "palette": set(), "check": set(), "rng": set(),
     "baselines": set(), "files": set(), "data": {"files"}, "figures": {"palette"}, "muon": set(), "team": set(),
-    "roles": {"check.anatomy", "check.attention", "check.causes", "check.closed", "check.subject", "check.trace",
+    "roles": {"check.anatomy", "check.attention", "check.causes", "check.recomputed", "check.subject", "check.trace",
               "model", "rng"}, "own": {"check.subject", "model"},
     "train": {"", "check.subject", "data", "files", "model", "muon", "rng", "roles", "team"}, "gpt2": {"model"},
     "sampling": {"data", "model"}, "weights": {"data", "files", "model", "roles", "train"},
@@ -68,6 +69,24 @@ def test_layers(name):
         nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         used |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.level == level}
     assert used - {None} <= ALLOWED[name]
+
+
+def imported(path: Path) -> set[Path]:
+    """The files of the package that this one imports, for types alone or inside of a function too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            inside = {base / f"{alias.name}.py" for alias in node.names} | {
+                base / a.name / "__init__.py" for a in node.names
+            }
+            found |= {file for file in inside if file.exists()} or {base.with_suffix(".py"), base / "__init__.py"}
+    return {file for file in found if file.exists()}
+
+
+def test_no_module_imports_itself_by_a_detour():
+    graph = {path: imported(path) - {path.parent / "__init__.py"} for path in PACKAGE.rglob("*.py")}
+    list(graphlib.TopologicalSorter(graph).static_order())  # names the circle if there is one
 
 
 def test_importing_does_nothing_else():

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from .check.anatomy import ACTIVATIONS, Anatomy, Reading, dissect
 from .check.attention import Attention, operands
 from .check.causes import CAUSES
-from .check.closed import assemblies, attend
+from .check.recomputed import assemblies, attend
 from .check.subject import Subject, outputs
 from .check.trace import Event, Trace, recorded
 from .model import GPTConfig, TinyGPT
@@ -70,8 +70,7 @@ def find_roles(model: nn.Module, config: GPTConfig | None = None) -> Roles:
     something else than ``TinyGPT`` does, with the part that differs.
     """
     config = config or config_of(model)
-    loud = copy.deepcopy(model).cpu().double().eval()
-    Subject(type(model), sizes=vars(config))._shout(loud, 0, 1.0, 1.0, vars(config))
+    loud = _amplified(model, config)
     trace, anatomy = _anatomy(loud, config)
     _without_findings(anatomy)
     roles = _Places(loud, config, trace, anatomy).find()
@@ -95,9 +94,7 @@ def matrices_of_blocks(model: nn.Module, config: GPTConfig) -> list[nn.Parameter
     if isinstance(model, TinyGPT):
         outside = {model.wte.weight, model.wpe.weight}
     else:
-        loud = copy.deepcopy(model).cpu().double().eval()
-        Subject(type(model), sizes=vars(config))._shout(loud, 0, 1.0, 1.0, vars(config))
-        trace, anatomy = _anatomy(loud, config)
+        trace, anatomy = _anatomy(_amplified(model, config), config)
         numbers = set().union(*anatomy.roles.values(), trace.weight_of(anatomy.head) if anatomy.head else ())
         outside = {p for n, p in enumerate(model.parameters()) if n in numbers}
     return [p for p in model.parameters() if p.dim() == 2 and p not in outside]
@@ -108,6 +105,13 @@ def matrices_of_blocks(model: nn.Module, config: GPTConfig) -> list[nn.Parameter
 
 def _parameters(model: nn.Module) -> list[nn.Parameter]:
     return list(model.parameters())  # a tied one comes once
+
+
+def _amplified(model: nn.Module, config: GPTConfig) -> nn.Module:
+    """A copy in double precision whose weights are random, so large that every path counts, and all different."""
+    loud = copy.deepcopy(model).cpu().double().eval()
+    Subject(type(model), sizes=vars(config)).amplify(loud, 0, 1.0, 1.0, vars(config))
+    return loud
 
 
 def _anatomy(loud: nn.Module, config: GPTConfig) -> tuple[Trace, Anatomy]:

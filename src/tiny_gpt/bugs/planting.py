@@ -1,9 +1,10 @@
-"""How a bug is planted: exact edits of model.py's own source, run as a module of its own, beside the right one."""
+"""How a mistake is planted: exact edits of a right source, read from a text file, run as a module of its own."""
 
 import difflib
 import linecache
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -13,7 +14,7 @@ from types import ModuleType
 from .. import model
 from ..model import GPTConfig, TinyGPT
 
-Edit = tuple[str, str]  # (the text that stands in the source exactly once, what it becomes)
+Edit = tuple[str, str]  # (the lines that stand in the source exactly once, what they become)
 
 # Two preparations change how the model computes and not what. Attention spelled out in four lines, so that each can
 # be changed; and generation without a cache, so that it runs the same code as forward, mistake included.
@@ -24,8 +25,8 @@ CACHED_STEP = """\
                 else:
                     logits = self._logits(idx[:, -longest:])  # (B, block_size, V)
 """
-STEP = "                logits = self._logits(idx[:, -longest:])  # (B, T, V)\n"
-UNCACHED: Edit = (CACHED_STEP, STEP)
+UNCACHED: Edit = (CACHED_STEP, "                logits = self._logits(idx[:, -longest:])  # (B, T, V)\n")
+PREPARATIONS = {"open-attention": OPEN, "uncached": UNCACHED}
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,31 @@ class Planting:
         return "\n".join("…" if line.startswith("@@") else line for line in lines).removeprefix("…\n")
 
 
-def planting(name: str, description: str, *edits: Edit, on: tuple[Edit, ...] = ()) -> Planting:
-    """A Planting, its edits as arguments."""
-    return Planting(name, description, edits, on)
+ENTRY = re.compile(r"^=== (?P<id>\S+) (?P<name>\S+)(?: after (?P<on>.+))?\n(?P<body>(?:(?!=== ).*\n)*)", re.M)
+EDIT = re.compile(r"^<<<<<<<\n((?:.*\n)*?)=======\n((?:.*\n)*?)>>>>>>>\n", re.M)
 
 
-def swap(line: str, old: str, new: str) -> Edit:
-    """The edit of ``line`` in which ``old``, which stands there once, becomes ``new``."""
-    return line, edited(line, ((old, new),))
+def read(path: Path) -> Iterator[tuple[str, Planting]]:
+    """The ids and plantings in a text file; how it is written stands at its top.
+
+    Raises ValueError if an entry has no edits, if a line of it is no part of an edit, or if a preparation is unknown.
+    """
+    text = path.read_text(encoding="utf-8")
+    for line in re.findall("^=== .*\n", text, re.M):
+        if not ENTRY.match(line):
+            raise ValueError(
+                f"{path.name}: an entry begins with '=== id name' or '=== id name after preparations'; got {line!r}"
+            )
+    for entry in ENTRY.finditer(text):
+        where = f"{path.name}: the entry {entry['id']} {entry['name']}"
+        edits = tuple((old, new) for old, new in EDIT.findall(entry["body"]))
+        words = EDIT.sub("", entry["body"]).strip()
+        if not edits or "\n" in words or re.search("<<<<|====|>>>>", words):
+            raise ValueError(f"{where} needs one sentence at most, then edits <<<<<<<, =======, >>>>>>>; got {words!r}")
+        names = entry["on"].split(", ") if entry["on"] else []
+        if unknown := set(names) - set(PREPARATIONS):
+            raise ValueError(f"{where} wants {', '.join(unknown)}; there is {', '.join(PREPARATIONS)}")
+        yield entry["id"], Planting(entry["name"], words, edits, tuple(PREPARATIONS[name] for name in names))
 
 
 @cache
@@ -95,17 +113,3 @@ def run(text: str, name: str = "") -> tuple[type[TinyGPT], type[GPTConfig]]:
     finally:
         del sys.modules[module.__name__]
     return module.TinyGPT, module.GPTConfig
-
-
-@dataclass(frozen=True)
-class Bug:
-    """A mistake that people make in a GPT, and ways to plant it."""
-
-    id: str
-    family: str
-    title: str
-    symptom: str  # as a learner meets it, before knowing the cause
-    section: str  # where the book explains it: "page#label"
-    common: str  # "very common", "common", "seen" or "rare"
-    reports: tuple[str, ...]  # public threads in which it was reported
-    plantings: tuple[Planting, ...]

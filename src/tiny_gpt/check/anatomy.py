@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from . import closed
+from . import recomputed
 from .attention import Attention, Judged, judge_attention, operands
 from .subject import Sizes, padded
 from .trace import Event, Trace
@@ -31,7 +31,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(eq=False)
 class Reading:
-    """What a linear map read: ``kind`` of normalisation, of which tensor u (B, T, C), with which gain (C,)."""
+    """The input of a linear map: the tensor u (B, T, C), how it was normalised (``kind``), and the gain (C,)."""
 
     kind: str
     u: Tensor
@@ -47,7 +47,7 @@ class Layer:
 
 @dataclass(eq=False)
 class Anatomy:
-    """What was found, and what could be followed: ``complete`` if every part was."""
+    """The parts that were recognised and what is wrong with them; ``complete`` if every part could be followed."""
 
     judged: Judged = field(default_factory=Judged)
     complete: bool = True
@@ -62,7 +62,7 @@ class Anatomy:
 
 
 def same(a: Tensor, b: Tensor, tolerance: float = CLOSE) -> bool:
-    """Equal within rounding wherever both are numbers, and NaN in the same places."""
+    """Whether a and b are equal within rounding, with NaN in the same places."""
     if a.shape != b.shape or not torch.equal(a.isnan(), b.isnan()):
         return False
     a, b = a.nan_to_num(), b.nan_to_num()
@@ -132,7 +132,7 @@ def candidates(trace: Trace, C: int, numbers: Iterable[int]) -> list[Tensor]:
 
 
 def combination(u: Tensor, atoms: dict[str, Tensor]) -> dict[str, float] | None:
-    """The coefficients of u as a sum of the atoms, or None if it is none. An atom made of earlier ones is left out."""
+    """The coefficients that make u a sum of the atoms, or None. Atoms that depend on earlier ones are left out."""
     good = u.isfinite()
     for atom in atoms.values():
         good = good & atom.isfinite()
@@ -162,14 +162,14 @@ def combination(u: Tensor, atoms: dict[str, Tensor]) -> dict[str, float] | None:
 
 
 def read(trace: Trace, event: Event, atoms: dict[str, Tensor]) -> Reading:
-    """What is this linear map's input?"""
+    """Identify the input of this linear map."""
     X = trace.input(event).double()
     numbers = frozenset(trace.origin_numbers(event.x_index).unique().tolist())
     return explain(trace, X, trace.ancestors(numbers), atoms)
 
 
 def explain(trace: Trace, X: Tensor, before: set[int], atoms: dict[str, Tensor]) -> Reading:
-    """What is X, computed from the origins ``before``? A tensor of this size, normalised in some way."""
+    """Identify X, which was computed from the origins ``before``: a tensor of its size, normalised in some way."""
     if combination(X, atoms) is not None:
         return Reading("none", X)
     tensors = candidates(trace, X.size(-1), before)
@@ -214,15 +214,15 @@ def layers_of(trace: Trace) -> list[Layer]:
         if not outs and any(
             not _square(trace, mix) for mix in mixes
         ):  # in tiles, say: something is done to the sum before it is projected
-            later = [e for e in trace.events if e.kind == "linear" and closed.projections_of(trace, e)]
-            mine = [e for e in later if {p.number for p in closed.projections_of(trace, e)} == set(projections)]
+            later = [e for e in trace.events if e.kind == "linear" and recomputed.projections_of(trace, e)]
+            mine = [e for e in later if {p.number for p in recomputed.projections_of(trace, e)} == set(projections)]
             outs = mine[:1]
         attention = Attention(mixes, [trace.events[n] for n in projections], outs[0] if outs else None)
         layers.append(Layer(attention))
         used |= set(projections) | {e.number for e in outs} | numbers
     for out in trace.events:  # attention that has no products to be seen, but two ends
         if out.kind == "linear" and out.number not in used and out.sources:
-            before = closed.projections_of(trace, out)
+            before = recomputed.projections_of(trace, out)
             if before and not used & {e.number for e in before}:
                 layers.append(Layer(Attention([], before, out)))
                 used |= {out.number, *(e.number for e in before)}
@@ -246,7 +246,7 @@ def _start(layer: Layer) -> int:
 
 
 def _only_moved(trace: Trace, event: Event, mixes: list[Event]) -> bool:
-    """Does this linear map read the heads' outputs themselves, not something made of them?"""
+    """Whether this linear map reads the heads' outputs directly."""
     return all(any(o.event is mix for mix in mixes) for o in trace.origins_of(event.x_index))
 
 
@@ -258,7 +258,7 @@ def _makers(trace: Trace, mix: Event) -> frozenset[int]:
 
 
 def _core(atoms: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The atoms without those that are there in case an activation stands in the wrong place."""
+    """The atoms, except those that stand for a misplaced activation."""
     return {name: atom for name, atom in atoms.items() if not name.endswith(" of ffn")}
 
 
@@ -266,7 +266,7 @@ def _core(atoms: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def judge_ffn(trace: Trace, pair: tuple[Event, Event], C: int | None, where: str, relu: bool = False) -> Judged:
-    """Width and activation of a feed-forward network. ``relu`` if ReLU is welcome, as in lesson one."""
+    """Width and activation of a feed-forward network. ``relu`` accepts ReLU, as lesson one does."""
     judged = Judged()
     h = trace.output(pair[0]).double()
     g = trace.input(pair[1]).double()
@@ -347,7 +347,7 @@ class Walk:
         return atoms
 
     def embedding(self, u: Tensor, atoms: dict[str, Tensor]) -> None:
-        """Is the first stream token embedding plus position embedding?"""
+        """Check that the stream starts as token embedding plus position embedding."""
         if "tok" not in atoms:
             self.anatomy.lost("the token embedding could not be found, so the input was not followed")
             return
@@ -396,7 +396,7 @@ class Walk:
             self.found("embedding-scaled", f"the first block reads {a:.4g} · token + {s:.4g} · position embedding")
 
     def _positions_elsewhere(self, u: Tensor, tok: Tensor) -> bool:
-        """The row of the position table that stands at each place, where it is not the place's own."""
+        """For each position that got the wrong row of the position table, the row that it got."""
         C = self.sizes["n_embd"]
         made = combination(u - u.mean((0, 1)), {"tok": tok - tok.mean((0, 1))}) or {"tok": 1}
         for scale in dict.fromkeys((1.0, float(made["tok"]), math.sqrt(C))):
@@ -531,7 +531,7 @@ class Walk:
             self.note(note)
 
     def _no_positions(self) -> None:
-        """No position is added. Do rotated queries and keys, or a bias on the scores, tell it?"""
+        """No position is added: look for rotated queries and keys, or a bias on the scores."""
         for layer in self.anatomy.layers:
             if not layer.attention.mixes:
                 continue
@@ -546,7 +546,7 @@ class Walk:
         self.anatomy.lost(f"{where} what the {who} reads could not be explained")
 
     def _merged(self, layer: Layer) -> Tensor | None:
-        """What attention without an output projection gives, by value: the heads side by side."""
+        """The value of attention without an output projection: the heads side by side."""
         parts = []
         for mix in layer.attention.mixes:
             origin = next((o for o in self.trace.origins if o.event is mix), None)
@@ -557,7 +557,7 @@ class Walk:
         return merged if merged.size(-1) == self.sizes["n_embd"] else None
 
     def after_attention(self, reading: Reading, atoms: dict[str, Tensor], number: int) -> bool | None:
-        """How the attention's output came into what the FFN reads. True if the branches are parallel, None if lost."""
+        """How the attention's output reaches the FFN. True if the branches are parallel, None if unknown."""
         where = f"in block {number}"
         made = combination(reading.u, atoms)
         if made is None:
@@ -595,7 +595,7 @@ class Walk:
         return None
 
     def wired(self, reading: Reading, atoms: dict[str, Tensor], parallel: bool, number: int) -> bool:
-        """How a block's output is made of what it read and what its branches gave. False if that stays unknown."""
+        """Explain a block's output by its input and its branches. False if that fails."""
         where = f"in block {number}"
         basis: dict[str, Tensor] = {
             name: atoms[name] for name in ("middle", "attention", "read2", "ffn") if name in atoms
@@ -705,7 +705,7 @@ class Walk:
 
 
 def _whole(made: dict[str, float]) -> bool:
-    """Are all coefficients whole numbers? Then something was added once more, and not scaled."""
+    """Whether all coefficients are whole: then something was added twice rather than scaled."""
     return all(value == int(value) for value in made.values())
 
 
@@ -722,7 +722,7 @@ def _sum(made: dict[str, float]) -> str:
 
 
 def dissect(trace: Trace, logits: Tensor, idx: Tensor, sizes: Sizes, weights: list[Tensor], listed: int) -> Anatomy:
-    """Follow the whole model. ``listed``: how many of ``weights`` the model lists; the others are strays."""
+    """Follow the whole model. Of the ``weights``, the first ``listed`` are registered as parameters."""
     anatomy = Anatomy()
     V = sizes["vocab_size"]
     linear = [e for e in trace.events if e.kind == "linear"]
@@ -744,7 +744,7 @@ def dissect(trace: Trace, logits: Tensor, idx: Tensor, sizes: Sizes, weights: li
 
 
 def judge_stack(trace: Trace, anatomy: Anatomy, sizes: Sizes, listed: int) -> None:
-    """Are there as many blocks as asked, each with weights of its own, which the optimiser will see?"""
+    """Check that there are n_layer blocks, each with its own registered weights."""
     L, layers = sizes["n_layer"], anatomy.layers
     uses, weights = [], set()
     for layer in layers:
@@ -763,7 +763,7 @@ def judge_stack(trace: Trace, anatomy: Anatomy, sizes: Sizes, listed: int) -> No
 
 
 def judge_head(trace: Trace, head: Event, judged: Judged, logits: Tensor) -> None:
-    """Does the unembedding add a vector, and are the logits what it gave?"""
+    """Check that the unembedding has no bias and that its output is returned unchanged."""
     out = trace.output(head).double()
     V = logits.size(-1)
     if head.bias:

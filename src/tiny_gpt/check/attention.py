@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from . import closed
+from . import recomputed
 from .report import Finding
 from .trace import Event, Trace
 
@@ -65,7 +65,7 @@ def judge_attention(trace: Trace, layer: Attention, H: int | None, C: int | None
     judged = Judged()
     T, B = trace.T, trace.B
     if not layer.mixes:
-        _judge_closed(trace, layer, H, C, judged, where)
+        _judge_recomputed(trace, layer, H, C, judged, where)
         return judged
     every = [operands(mix) for mix in layer.mixes]
     sizes = {heads.P.shape[-2:] for heads in every}
@@ -82,7 +82,7 @@ def judge_attention(trace: Trace, layer: Attention, H: int | None, C: int | None
         judged.add("batch-leak", f"{where} the weights P are {B * T} × {B * T}: all texts are read as one long one")
         return judged
     if any(size != (T, T) for size in sizes):
-        _judge_closed(trace, layer, H, C, judged, where)
+        _judge_recomputed(trace, layer, H, C, judged, where)
         return judged
     plain = _judge_split(trace, every, judged, where)
     if plain:
@@ -104,11 +104,11 @@ EVIDENCE = {
 }  # fmt: skip
 
 
-def _judge_closed(trace: Trace, layer: Attention, H: int | None, C: int | None, judged: Judged, where: str) -> None:
+def _judge_recomputed(trace: Trace, layer: Attention, H: int | None, C: int | None, judged: Judged, where: str) -> None:
     """Judge by what goes in and what comes out."""
     ids = None
     if layer.out is not None and layer.projections and H is not None and C is not None:
-        ids = closed.name(trace, layer.projections, layer.out, H, C)
+        ids = recomputed.mistakes(trace, layer.projections, layer.out, H, C)
     if ids is None:
         judged.notes.append(f"{where} the attention's weights have an unusual shape and were not judged")
     for id in ids or ():
@@ -116,7 +116,7 @@ def _judge_closed(trace: Trace, layer: Attention, H: int | None, C: int | None, 
 
 
 def _rows_fit(rows: Tensor, T: int) -> Tensor:
-    """(G,): do all channels of position t come from position t of one text?"""
+    """(G,): whether all channels of position t come from position t of one text."""
     one_text = (rows // T == rows[:, :1, :1] // T).all(-1).all(-1)
     own = (rows % T == torch.arange(rows.size(1))[:, None]).all(-1).all(-1)
     return one_text & own
@@ -154,7 +154,7 @@ def _some(values: Tensor) -> str:
 
 
 def _judge_heads(trace: Trace, every: list[Heads], H: int | None, C: int | None, judged: Judged, where: str) -> None:
-    """How many heads there are, and whether each has weights of its own."""
+    """Count the heads, and check that each has its own weights."""
     found: dict[tuple[int, int], tuple[frozenset[int], ...]] = {}  # columns of q, k, v of each head, on text 0
     for heads in every:
         texts = trace.rows(heads.v_index)[:, 0, 0] // trace.T
@@ -381,7 +381,7 @@ def _heard(S: Tensor, c: float) -> Tensor:
 
 
 def _judge_fill(trace: Trace, lower: Tensor, judged: Judged, where: str) -> None:
-    """The mask holds here. Would it against scores that are larger still?"""
+    """The mask holds here. Would it still, if the scores were larger?"""
     T = trace.T
     for scores in trace.softmax_inputs:
         if scores.shape[-2:] == (T, T):
@@ -398,7 +398,7 @@ def _judge_fill(trace: Trace, lower: Tensor, judged: Judged, where: str) -> None
 def _judge_unexplained(
     P: Tensor, S: Tensor, use: Tensor, lower: Tensor, plain: bool, judged: Judged, where: str
 ) -> None:
-    """P is no softmax of the scores along the keys: look for the other things that people compute."""
+    """P is not the softmax of the scores over the keys: try the mistakes that people make instead."""
     T = P.size(-1)
     whole = torch.where(lower, P, 0.0)
     part = torch.where(lower, S, 0.0)

@@ -11,21 +11,21 @@ from torch.utils._pytree import tree_leaves
 
 from .anatomy import layers_of, same
 from .attention import Attention, operands
+from .probes import Probes
 from .subject import B, T, crash, outputs, said
 from .trace import Draw, Trace, recorded
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload
 
-    from .whole import Probes
 
 # --- Gradients --------------------------------------------------------------------------------------------------
 
 
-def gradients(probes: "Probes") -> None:
-    """One backward pass: does it run, does every weight learn, do the rows of tokens that were not read?"""
+def gradients(probes: Probes) -> None:
+    """Run one backward pass; every weight must get a gradient, and so must the rows of tokens that were not read."""
     subject = probes.subject
-    model = subject.loud(6, embedding=0.4).train()
+    model = subject.amplified(6, embedding=0.4).train()
     frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
     if frozen:
         probes.found("parameters-missing", f"{frozen[0]} does not learn: requires_grad is False")
@@ -57,8 +57,8 @@ def gradients(probes: "Probes") -> None:
     _tied(probes, named)
 
 
-def _tables_in_buffers(probes: "Probes") -> None:
-    """A table of random numbers that is no parameter never learns. (A fixed function of the position may be one.)"""
+def _tables_in_buffers(probes: Probes) -> None:
+    """Find random tables that are not parameters and so never learn. (Fixed functions of the position may be.)"""
     N, C = (probes.subject.sizes[name] for name in ("block_size", "n_embd"))
     one, other = (dict(probes.subject.build(salt).named_buffers()) for salt in (3, 4))
     for name, buffer in one.items():
@@ -66,8 +66,8 @@ def _tables_in_buffers(probes: "Probes") -> None:
             probes.found("parameters-missing", f"{name}, a table of random numbers for {N} positions, is no parameter")
 
 
-def _tied(probes: "Probes", named: list[tuple[str, nn.Parameter]]) -> None:
-    """The head's weights are the embedding's, by identity, or there are two."""
+def _tied(probes: Probes, named: list[tuple[str, nn.Parameter]]) -> None:
+    """Check that head and embedding share one tensor."""
     anatomy, trace = probes.anatomy, probes.trace
     if anatomy is None or trace is None or anatomy.head is None:
         return
@@ -97,10 +97,10 @@ def _fields(config: object) -> dict[str, Any]:
 # --- Dropout ----------------------------------------------------------------------------------------------------
 
 
-def dropout(probes: "Probes") -> None:
-    """Silent in eval, at work in training, and in its places."""
+def dropout(probes: Probes) -> None:
+    """Check that dropout is off in eval mode, on in training, and in the right places."""
     subject = probes.subject
-    model = subject.loud(7, dropout=0.5)
+    model = subject.amplified(7, dropout=0.5)
     ids = subject.ids
     a, b = outputs(model, ids, ids), outputs(model, ids, ids)
     if not a.isfinite().all():
@@ -126,7 +126,7 @@ def dropout(probes: "Probes") -> None:
         probes.found("dropout-missing", f"with dropout=0.5 a share of {wrong[0]:.2f} is set to zero in one place")
 
 
-def _places(probes: "Probes", trace: Trace, draws: Sequence[Draw]) -> None:
+def _places(probes: Probes, trace: Trace, draws: Sequence[Draw]) -> None:
     if probes.anatomy is None or not probes.anatomy.complete:
         return
     linear = {e.number: e for e in trace.events}
@@ -181,7 +181,7 @@ def _places(probes: "Probes", trace: Trace, draws: Sequence[Draw]) -> None:
 
 
 def _inside(attention: Attention) -> set[int]:
-    """The products that something within the attention (its weights, its heads' outputs) may be computed from."""
+    """The products from which the attention's weights and its heads' outputs may be computed."""
     if not attention.mixes:
         return {e.number for e in attention.projections}
     inside = {mix.number for mix in attention.mixes}
@@ -193,14 +193,14 @@ def _inside(attention: Attention) -> set[int]:
 # --- Limits -----------------------------------------------------------------------------------------------------
 
 
-def limits(probes: "Probes") -> None:
+def limits(probes: Probes) -> None:
     """Sizes that cannot work must be refused; bias must be followed."""
     subject = probes.subject
     C, H, N = (subject.sizes[name] for name in ("n_embd", "n_head", "block_size"))
     odd = C + 1 if (C + 1) % H else C + 2
     if _runs(lambda: subject.build(1, n_embd=odd)(subject.ids, subject.ids)):
         probes.found("heads-not-divisible", f"n_embd={odd} with n_head={H} is built and runs")
-    model = subject.loud(1)
+    model = subject.amplified(1)
     long = subject.tokens(B, N + 1, 12)
     if _runs(lambda: model(long, long)):
         probes.found("context-unchecked", f"a text of {N + 1} tokens passes, though block_size is {N}")
@@ -216,8 +216,8 @@ def _runs(attempt: Callable[[], object]) -> bool:
     return True
 
 
-def _bias(probes: "Probes") -> None:
-    """Count: how many numbers does bias=True add, and how many should it?"""
+def _bias(probes: Probes) -> None:
+    """Compare the number of parameters that bias=True adds with the number that it should add."""
     subject = probes.subject
     L, C = subject.sizes["n_layer"], subject.sizes["n_embd"]
 
@@ -246,8 +246,8 @@ def _bias(probes: "Probes") -> None:
         probes.found("bias-ignored", f"bias=True adds {more} numbers; {want}")
 
 
-def _usual(probes: "Probes") -> bool:
-    """Has the model the parts that the count of biases supposes, each once?"""
+def _usual(probes: Probes) -> bool:
+    """Whether the model has exactly the parts that the count of biases assumes."""
     other = ("blocks-", "norm-", "final-", "head", "qkv-", "out-", "ffn-", "branch", "parameters-missing")
     designs = any("another design" in note for note in probes.report.notes)
     known = probes.anatomy is not None and probes.anatomy.complete
@@ -258,7 +258,7 @@ def _usual(probes: "Probes") -> bool:
 
 
 class _Mixed(TorchDispatchMode):
-    """Finds the first operation that has one foot on the CPU and one on the meta device."""
+    """Finds the first operation that mixes a CPU tensor with one on the meta device."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own, which has no annotations
@@ -282,8 +282,8 @@ class _Mixed(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def device_and_dtype(probes: "Probes") -> None:
-    """All on another device ('meta' needs no hardware); then in bfloat16 and float16."""
+def device_and_dtype(probes: Probes) -> None:
+    """Run on another device ('meta' needs no hardware), then in bfloat16 and float16."""
     subject = probes.subject
     watch = _Mixed()
     where = ""
@@ -316,10 +316,10 @@ def device_and_dtype(probes: "Probes") -> None:
 # --- Checkpoints ------------------------------------------------------------------------------------------------
 
 
-def state_dict(probes: "Probes") -> None:
-    """Save a model, load it into another one: the same logits."""
+def state_dict(probes: Probes) -> None:
+    """A saved model, loaded into another one, must give the same logits."""
     subject = probes.subject
-    one, other = subject.loud(8), subject.build(9).eval()
+    one, other = subject.amplified(8), subject.build(9).eval()
     ids = subject.ids
     want = outputs(one, ids, ids)
     saved = {name: value.clone() for name, value in one.state_dict().items() if isinstance(value, Tensor)}
@@ -336,13 +336,13 @@ def state_dict(probes: "Probes") -> None:
 # --- The optimiser ----------------------------------------------------------------------------------------------
 
 
-def optimizer(probes: "Probes") -> None:
+def optimizer(probes: Probes) -> None:
     """The groups of configure_optimizers(weight_decay, learning_rate, betas, device_type)."""
     model = probes.subject.build(2)
     judge_optimizer(probes, model, model.configure_optimizers(0.1, 1e-3, (0.9, 0.95), "cpu"))
 
 
-def judge_optimizer(probes: "Probes", model: nn.Module, made: object) -> None:
+def judge_optimizer(probes: Probes, model: nn.Module, made: object) -> None:
     """Decay on matrices and only there, each parameter once, AdamW with what was asked for."""
     if not isinstance(made, torch.optim.Optimizer):
         probes.found("optimizer-wrong", f"configure_optimizers returns a {type(made).__name__}, not an optimiser")

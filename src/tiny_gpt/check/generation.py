@@ -3,22 +3,20 @@
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from .probes import Probes
 from .subject import Written, crash, outputs, said
-
-if TYPE_CHECKING:
-    from .whole import Probes
 
 DRAWS = 1200
 ALPHA = 1e-7  # a right model is accused once in ten million; the draws are the same each time
 
 
 def written(Model: type) -> bool:
-    """Is there a generate with a body?"""
+    """Whether generate has been written."""
     method = getattr(Model, "generate", None)
     if method is None:
         return False
@@ -51,15 +49,15 @@ def chi_square_p(counts: Tensor, p: Tensor) -> float:
     return float(torch.special.gammaincc(df, torch.tensor(statistic / 2, dtype=torch.float64)))
 
 
-def probe(probes: "Probes") -> None:
-    """All of generate, from the loudest property to the finest."""
+def probe(probes: Probes) -> None:
+    """Check generate, the most obvious properties first."""
     Generation(probes).run()
 
 
 class Generation:
     state: Tensor  # torch's random state after the last call
 
-    def __init__(self, probes: "Probes"):
+    def __init__(self, probes: Probes):
         self.probes, self.subject = probes, probes.subject
         self.V, self.N = (self.subject.sizes[name] for name in ("vocab_size", "block_size"))
         self.later = ""
@@ -79,10 +77,10 @@ class Generation:
             self.probes.found("generate-cache", f"the first new token is right, a later one is not: {self.later}")
 
     def _moderate(self) -> Written:
-        """A model whose distributions are neither level nor sure, whatever stands before its head."""
+        """A model whose distributions are neither uniform nor one-hot, whatever precedes its head."""
         embedding, ids = 0.35, self.subject.tokens(3, 8, 16)
         for _ in range(4):
-            model = self.subject.loud(10, embedding=embedding)
+            model = self.subject.amplified(10, embedding=embedding)
             spread = float(outputs(model, ids)[:, -1, : self.V].std(-1).mean())
             if 0.8 < spread < 2.0 or not spread > 0:
                 break
@@ -146,7 +144,7 @@ class Generation:
 
     def _mode(self, prompt: Tensor) -> None:
         for training in (True, False):
-            model = self.subject.loud(11).train(training)
+            model = self.subject.amplified(11).train(training)
             before = [m.training for m in model.modules()]
             self.call(model, prompt, 2)
             if [m.training for m in model.modules()] != before:
@@ -158,8 +156,8 @@ class Generation:
     # --- Which token, when there is only one to choose --------------------------------------------------------
 
     def _peaked(self) -> Written:
-        """A model so sure that drawing from it is choosing."""
-        return self.subject.loud(12, embedding=20.0, factor=4.5)
+        """A model so confident that sampling from it is deterministic."""
+        return self.subject.amplified(12, embedding=20.0, factor=4.5)
 
     def _step(self, model: Written, text: Tensor) -> tuple[Tensor, float]:
         last = outputs(model, text)[:, -1, : self.V]
@@ -191,7 +189,7 @@ class Generation:
             self._explain(model, out, sure, *wrong[0])
 
     def _explain(self, model: Written, out: Tensor, sure: Sequence[tuple[int, Tensor]], t: int, want: Tensor) -> None:
-        """Which other rule gives every token that was drawn?"""
+        """Find the wrong rule that gives every token that was drawn."""
         window = out[:, max(0, t - self.N) : t]
         alone = torch.stack([self._step(model, row[None])[0][0] for row in window])
         if not torch.equal(alone, want):

@@ -1,16 +1,13 @@
 """How a new model's weights are drawn: 0.02 for matrices and embeddings, 0 for biases, 1 for gains."""
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .probes import Probes
 from .subject import Written
-
-if TYPE_CHECKING:
-    from .whole import Probes
 
 STD = 0.02
 WIDE = {"vocab_size": 211, "block_size": 48, "n_head": 4, "n_embd": 64}
@@ -18,7 +15,7 @@ ROOM = 0.1  # of 4000 draws the standard deviation is known to about 1 per cent
 CUT = 0.85  # a normal distribution cut off at two standard deviations has 0.88 of the whole one's
 
 
-def probe(probes: "Probes") -> None:
+def probe(probes: Probes) -> None:
     """Judge each weight of a new, wider model by its standard deviation."""
     subject = probes.subject
     model = subject.build(3, **WIDE)
@@ -63,7 +60,7 @@ def probe(probes: "Probes") -> None:
         _first_loss(probes, model)
 
 
-def _roles(probes: "Probes") -> tuple[set[int], set[int], set[int]]:
+def _roles(probes: Probes) -> tuple[set[int], set[int], set[int]]:
     """Numbers of the weights that write to the stream, of the position table, and of all matrices, where known."""
     writers: set[int] = set()
     anatomy, trace = probes.anatomy, probes.trace
@@ -101,8 +98,8 @@ def _is_default(p: Tensor, std: float) -> bool:
     return uniform and any(abs(std / value - 1) < ROOM / 2 for value in known)
 
 
-def _first_loss(probes: "Probes", model: Written) -> None:
-    """ln V + C·0.02²/2 nats, and not ln V to the last digit."""
+def _first_loss(probes: Probes, model: Written) -> None:
+    """The first loss must be about ln V + C·0.02²/2 nats."""
     subject, V = probes.subject, WIDE["vocab_size"]
     generator = subject.generator(11)
     x, y = torch.randint(V, (2, 16, WIDE["block_size"]), generator=generator)

@@ -1,16 +1,13 @@
-"""The loss against the model's own logits: mean cross-entropy, or which other thing."""
+"""The loss: is it the mean cross-entropy of the model's own logits? If not, what is it instead?"""
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .probes import Probes
 from .subject import Written, crash, said
-
-if TYPE_CHECKING:
-    from .whole import Probes
 
 CLOSE = 2e-4
 
@@ -24,7 +21,7 @@ def each(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def pairings(logits: Tensor, ids: Tensor, targets: Tensor) -> dict[str, tuple[str | None, Tensor, Tensor]]:
-    """What people compare with what: name -> (id of the mistake, logits, targets)."""
+    """The ways to pair logits with targets: name -> (id of the mistake, logits, targets)."""
     B, T, V = logits.shape
     return {
         "as asked": (None, logits, targets),
@@ -57,7 +54,7 @@ def pairings(logits: Tensor, ids: Tensor, targets: Tensor) -> dict[str, tuple[st
 
 
 def reductions(losses: Tensor, counted: Tensor) -> dict[str, tuple[str | None, Tensor]]:
-    """How people make one number of it: name -> (id of the mistake, number)."""
+    """The ways to reduce the losses to one number: name -> (id of the mistake, number)."""
     B, T = losses.shape
     total, n = losses.sum(), counted.sum()
     made = {
@@ -88,7 +85,7 @@ def plain_probability(logits: Tensor, targets: Tensor) -> float:
 
 
 def explained(loss: float, logits: Tensor, ids: Tensor, targets: Tensor) -> tuple[str, str, tuple[str, ...]] | None:
-    """(pairing, reduction, ids of mistakes) that give this loss; None if none does."""
+    """The (pairing, reduction, ids of mistakes) that give this loss, or None."""
     best = None
     for name, (id, a, b) in pairings(logits, ids, targets).items():
         counted = b != -1
@@ -100,10 +97,10 @@ def explained(loss: float, logits: Tensor, ids: Tensor, targets: Tensor) -> tupl
     return best
 
 
-def probe(probes: "Probes") -> None:
-    """Fit a pairing and a reduction to the loss; then see what -1 does to it."""
+def probe(probes: Probes) -> None:
+    """Find the pairing and the reduction that give the loss; then check that targets of -1 are ignored."""
     subject = probes.subject
-    model = subject.loud(5, embedding=0.4)
+    model = subject.amplified(5, embedding=0.4)
     ids, targets = subject.ids, subject.targets
     V = subject.sizes["vocab_size"]
     with torch.no_grad():
@@ -136,7 +133,7 @@ def probe(probes: "Probes") -> None:
     _ignored(probes, model, logits, name, how)
 
 
-def _ignored(probes: "Probes", model: Written, logits: Tensor, name: str, how: str) -> None:
+def _ignored(probes: Probes, model: Written, logits: Tensor, name: str, how: str) -> None:
     subject = probes.subject
     targets = subject.targets.clone()
     hidden = torch.rand(targets.shape, generator=subject.generator(9)) < 0.4

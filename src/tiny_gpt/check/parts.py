@@ -16,12 +16,13 @@ from torch import Tensor, nn
 from . import contract, generation
 from .anatomy import Anatomy, Reading, Walk, judge_ffn, layers_of, same
 from .attention import Heads, Judged, judge_attention, judge_weights
+from .probes import Probes
 from .process import SECONDS, in_own_process
+from .ranking import ranked
 from .report import Finding, Report
 from .settings import Settings
 from .subject import SIZES, B, Stop, Subject, T, TookTooLong, Written, crash, said
 from .trace import Trace, recorded
-from .whole import Probes, sort_out
 
 C: int = SIZES["n_embd"]
 H: int = SIZES["n_head"]
@@ -66,7 +67,7 @@ def generate(Model: type, Config: Callable[..., Any] | None = None, *, seconds: 
         if not generation.written(Model):
             raise NotImplementedError
         probes = Probes(Subject(Model, Config), report)
-        probes.guarded("generation", generation.probe, probes)
+        probes.guarded("generation", generation.probe)
 
     return _apart("generate", Model, work, seconds)
 
@@ -78,7 +79,7 @@ def configure_optimizers(Model: type, Config: Callable[..., Any] | None = None, 
         if not hasattr(Model, "configure_optimizers"):
             raise NotImplementedError
         probes = Probes(Subject(Model, Config), report)
-        probes.guarded("optimiser", contract.optimizer, probes)
+        probes.guarded("optimiser", contract.optimizer)
 
     return _apart("configure_optimizers", Model, work, seconds)
 
@@ -112,7 +113,7 @@ def here(name: str, yours: Yours, work: Callable[[Any, Report], None]) -> Report
     finally:
         report.findings += [Finding("global-state", f"the code changed the {change}") for change in settings.changes()]
         settings.restore()
-    report.findings = sort_out(report.findings)
+    report.findings = ranked(report.findings)
     return report
 
 
@@ -132,7 +133,7 @@ KNOWN = {  # names that people give to arguments -> what they mean
 
 
 def make(Part: type, dropout: float = 0.0) -> Written:
-    """The part, with weights as drawn; ValueError if its constructor asks for something unknown."""
+    """The part as its constructor makes it. Raises ValueError if that asks for an argument whose meaning is unknown."""
     given: dict[str, Any] = {}
     for name, parameter in inspect.signature(Part).parameters.items():
         if name in ("dropout", "p", "drop", "p_drop"):
@@ -151,11 +152,11 @@ def make(Part: type, dropout: float = 0.0) -> Written:
         return part
 
 
-def _loud(Part: type) -> nn.Module:
+def _amplified(Part: type) -> nn.Module:
     part = make(Part)
     if isinstance(part, nn.Module):
         subject = Subject(type(part), SimpleNamespace)
-        subject._shout(part, 3, 1.0, 1.0, SIZES)
+        subject.amplify(part, 3, 1.0, 1.0, SIZES)
         part.eval().double()
     return part
 
@@ -165,7 +166,7 @@ def _input() -> Tensor:
 
 
 def _run(part: nn.Module, x: Tensor, shape: tuple[int, ...]) -> tuple[Trace, Tensor]:
-    """Record the part on x (B, T, C), and see to the shape of what it gives."""
+    """Record the part on x (B, T, C), and check the shape of its output."""
     weights = list(part.parameters())
     try:
         with recorded(B, T, [x], weights) as trace:
@@ -186,7 +187,7 @@ def _run(part: nn.Module, x: Tensor, shape: tuple[int, ...]) -> tuple[Trace, Ten
 
 
 def _outside(part: nn.Module, report: Report, causal: bool) -> None:
-    """What holds without looking inside: no later position, no other text, any length."""
+    """Check from outside that no later position and no other text has an influence, and that any length works."""
     x = _input()
     with torch.no_grad():
         before = part(x)
@@ -261,7 +262,7 @@ def _causal_head(yours: Yours, report: Report) -> None:
 
 
 def _head(Head: type, report: Report) -> None:
-    part = _loud(Head)
+    part = _amplified(Head)
     trace, _ = _run(part, _input(), (B, T, D))
     layers = layers_of(trace)
     if layers:
@@ -275,7 +276,7 @@ def _head(Head: type, report: Report) -> None:
 
 
 def _multi_head(MultiHead: type, report: Report) -> None:
-    part = _loud(MultiHead)
+    part = _amplified(MultiHead)
     trace, y = _run(part, _input(), (B, T, C))
     layers = layers_of(trace)
     if layers:
@@ -303,7 +304,7 @@ def _multi_head(MultiHead: type, report: Report) -> None:
 
 
 def _feed_forward(FeedForward: type, report: Report) -> None:
-    part = _loud(FeedForward)
+    part = _amplified(FeedForward)
     trace, y = _run(part, _input(), (B, T, C))
     linear = [e for e in trace.events if e.kind == "linear"]
     if len(linear) == 2:
@@ -322,7 +323,7 @@ def _feed_forward(FeedForward: type, report: Report) -> None:
 
 
 def _block(Block: type, report: Report) -> None:
-    part, x = _loud(Block), _input()
+    part, x = _amplified(Block), _input()
     trace, y = _run(part, x, (B, T, C))
     anatomy = Anatomy()
     anatomy.layers = layers_of(trace)
@@ -343,7 +344,7 @@ def _block(Block: type, report: Report) -> None:
 
 
 def _drop_in(subject: Subject, report: Report) -> None:
-    """In the order in which the scripts make them; each that fails is one finding's evidence."""
+    """Make the scripts' calls in their order; every failure is evidence of one finding."""
     failed: list[str] = []
     sizes = {name: subject.sizes[name] for name in SIZES}
     model = subject.build()

@@ -1,4 +1,4 @@
-"""What is checked: the reader's classes, built at any size, with loud weights, and their errors caught and located."""
+"""The model under test: the reader's classes, built at any size, with amplified weights; errors caught and located."""
 
 import dataclasses
 import functools
@@ -22,7 +22,7 @@ from .report import Finding
 if TYPE_CHECKING:
 
     class Written(nn.Module):
-        """A model that somebody wrote: a Module, with whatever else its writer gave it."""
+        """A Module with whatever attributes its author gave it."""
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -54,7 +54,7 @@ class TookTooLong(BaseException):
 
 
 class Stop(Exception):
-    """What remains cannot be checked; ``finding`` says why, or is None if the code is not written yet."""
+    """The rest cannot be checked: ``finding`` says why, or is None if the code is not written yet."""
 
     def __init__(self, finding: Finding | None):
         super().__init__(finding.id if finding else "not written yet")
@@ -168,16 +168,16 @@ class Subject:
             model: Written = self.Model(config)
             return model
 
-    def loud(self, salt: int = 0, embedding: float = 1.0, factor: float = 1.0, **changes: Any) -> Written:
-        """A model in eval mode whose weights are drawn so large that every path is heard.
+    def amplified(self, salt: int = 0, embedding: float = 1.0, factor: float = 1.0, **changes: Any) -> Written:
+        """A model in eval mode whose weights are so large that every path changes the logits measurably.
 
-        ``embedding`` is the standard deviation of the embeddings; ``factor`` makes all other matrices louder still.
+        ``embedding`` is the standard deviation of the embeddings; ``factor`` multiplies all other matrices.
         """
         model = self.build(salt, **changes)
-        self._shout(model, salt, embedding, factor, {**self.sizes, **changes})
+        self.amplify(model, salt, embedding, factor, {**self.sizes, **changes})
         return model.eval()
 
-    def _shout(self, model: nn.Module, salt: int, embedding: float, factor: float, sizes: Sizes) -> None:
+    def amplify(self, model: nn.Module, salt: int, embedding: float, factor: float, sizes: Sizes) -> None:
         generator = self.generator(salt + 77)
         C, V, N = sizes["n_embd"], sizes["vocab_size"], sizes["block_size"]
         with torch.no_grad():

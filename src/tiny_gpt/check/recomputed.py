@@ -1,7 +1,7 @@
-"""Attention that cannot be opened: written in tiles, in loops, or without products of matrices.
+"""Attention whose steps cannot be recorded: written in tiles, in loops, or without matrix products.
 
-Only its two ends are known, the queries, keys and values as linear maps gave them and what the output projection
-read. So it is computed again, once for each thing that people do, until one fits.
+Only its ends are known: the linear maps' queries, keys and values, and the input of the output projection. So it is
+computed again, once for the right way and once for each mistake, until a result fits.
 """
 
 import math
@@ -17,7 +17,7 @@ CLOSE = 2e-3
 
 
 def projections_of(trace: Trace, out: Event) -> list[Event]:
-    """The linear maps, all of one tensor, whose 3C outputs became the C inputs of ``out``; empty if there are none."""
+    """The linear maps, all of one tensor, whose 3C outputs became the C inputs of ``out``, or an empty list."""
     found, todo = set(), list(out.sources)
     while todo:
         number = todo.pop()
@@ -74,8 +74,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, factor: float, mask: str, axis: int)
     return (weights @ v).transpose(1, 2).reshape(B, T, H * D)
 
 
-def name(trace: Trace, projections: list[Event], out: Event, H: int, C: int) -> tuple[str, ...] | None:
-    """The ids of what is wrong, none if all is right; None if nothing fits."""
+def mistakes(trace: Trace, projections: list[Event], out: Event, H: int, C: int) -> tuple[str, ...] | None:
+    """The ids of the mistakes, empty if all is right; None if no hypothesis fits."""
     Y = torch.cat([trace.output(e).double() for e in projections], -1)  # (B, T, 3C)
     A = trace.input(out).double()  # (B, T, C)
     if Y.size(-1) != 3 * C or A.size(-1) != C:

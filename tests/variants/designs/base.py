@@ -1,4 +1,4 @@
-"""Another design: RMSNorm in place of LayerNorm."""
+"""The plain model that the designs in designs.txt are edits of."""
 
 import math
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Attention(nn.Module):
 class Block(nn.Module):
     def __init__(self, config):
         super().__init__()
-        self.ln1, self.ln2 = nn.RMSNorm(config.n_embd), nn.RMSNorm(config.n_embd)
+        self.ln1, self.ln2 = (nn.LayerNorm(config.n_embd, bias=config.bias) for _ in range(2))
         self.attn = Attention(config)
         self.mlp = nn.Sequential(
             nn.Linear(config.n_embd, 4 * config.n_embd, bias=config.bias),
@@ -59,7 +59,7 @@ class TinyGPT(nn.Module):
         self.wpe = nn.Embedding(config.block_size, config.n_embd)
         self.drop = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
-        self.ln = nn.RMSNorm(config.n_embd)
+        self.ln = nn.LayerNorm(config.n_embd, bias=config.bias)
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.02)
