@@ -149,6 +149,7 @@ def execute_stale(app, env, docnames):
     ran = {name: NbMetadataCollector.get_exec_data(env, name) or {} for name in pages}
     # what has never run goes first, the end of the book before its beginning: that is where models are trained
     pages = sorted(reversed(pages), key=lambda name: -(ran[name].get("runtime") or float("inf")))
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the kernels: several threads each would wait for one another
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         errors = pool.map(partial(execute, app), pages)
     failed = {name: error for name, error in zip(pages, errors, strict=True) if error}
