@@ -28,7 +28,11 @@ class Package:
                 self.modules[".".join(parts[:-1] if path.name == "__init__.py" else parts)] = path
             elif path.is_file() and "__pycache__" not in parts and path.suffix not in FRONT_END:
                 self.data.append(path)
-        self.tree = cache(lambda name: ast.parse(self.modules[name].read_bytes()))
+        # many pages reach the same modules
+        self.read = cache(Path.read_bytes)
+        self.tree = cache(lambda name: ast.parse(self.read(self.modules[name])))
+        self.imports_of = cache(lambda name: self.imports(self.tree(name), name))
+        self.defined_in = cache(self.defined_in)
 
     def is_package(self, name: str) -> bool:
         return self.modules[name].name == "__init__.py"
@@ -86,10 +90,12 @@ class Package:
 
     def used_of(self, package: str, bound: str, tree: ast.Module) -> set[str]:
         """The modules of a package that code needs in which the package is bound to a name."""
-        attributes = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)]
-        attributes = [node for node in attributes if node.value.id == bound]
-        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == bound]
-        if len(names) > len(attributes):  # handed on, or searched by getattr
+        attributes, names = [], 0
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == bound:
+                attributes.append(node)
+            names += isinstance(node, ast.Name) and node.id == bound
+        if names > len(attributes):  # handed on, or searched by getattr
             return self.whole(package)
         found = {package}
         return found.union(*(self.defined_in(package, node.attr) for node in attributes))
@@ -105,14 +111,14 @@ class Package:
                 modules.add(module)
                 # a package's own file lists what it offers: who wants one thing of it does not need all
                 if not self.is_package(module) or module in self.defining:
-                    waiting |= self.imports(self.tree(module), module)
+                    waiting |= self.imports_of(module)
         files = {self.modules[module] for module in modules}
         for module in modules:
             folder = self.name
             for part in module.split(".")[1:]:
                 files.add(self.modules[folder])
                 folder += f".{part}"
-        texts = [path.read_text(encoding="utf-8") for path in files]
+        texts = [self.read(path).decode() for path in files]
         folders = {path.parent for path in files} - {self.folder}
         for path in self.data:
             named = (f'"{path.name}"', f'"{path.parent.name}"')
@@ -135,8 +141,7 @@ def names_package(node: ast.AST, name: str) -> bool:
 def code_of(cells: list[str]) -> ast.Module | None:
     """Code cells as one tree, or None if one of them is not Python."""
     try:
-        text = "\n".join(TransformerManager().transform_cell(cell) for cell in cells)
-        return ast.parse(text)
+        return ast.parse("\n".join(map(TransformerManager().transform_cell, cells)))
     except SyntaxError:
         return None
 

@@ -64,6 +64,7 @@ class States:
         self.root, self.environ = root, environ
         self.package = Package(root / "src" / "tiny_gpt")
         self.versions = runs_on()
+        self.digest = cache(lambda path: hashlib.sha256(path.read_bytes()).digest())
 
     def of(self, page: Path) -> str | None:
         """The state of a page, or None if it has no cells."""
@@ -77,10 +78,9 @@ class States:
         digest = hashlib.sha256("\n".join(self.versions).encode())
         code = [*cells]
         for path in sorted(files):
-            content = path.read_bytes()
-            digest.update(f"{path.relative_to(self.root).as_posix()}\0{len(content)}\0".encode() + content)
+            digest.update(f"{path.relative_to(self.root).as_posix()}\0".encode() + self.digest(path))
             if path.suffix == ".py":
-                code.append(content.decode())
+                code.append(self.package.read(path).decode())
         for name in sorted({name for part in code for name in VARIABLE.findall(part)}):
             digest.update(f"{name}={self.environ.get(name)}\0".encode() + self.named_by(name))
         return digest.hexdigest()[:16]
