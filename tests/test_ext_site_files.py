@@ -82,6 +82,7 @@ def test_unknown_address_is_not_made_up(tmp_path, unknown):
     assert not (site.outdir / "sitemap.xml").exists()
     assert (site.outdir / "robots.txt").read_text() == "User-agent: *\nAllow: /\n"
     assert "There is no such page" in site.html("404")
+    assert not re.search(r'(href|src)="/', site.html("404")), "it is read from a folder, too"
     everything = site.html() + site.html("404")
     assert 'rel="canonical"' not in everything
     assert "og:image" not in everything

@@ -4,6 +4,7 @@ sphinxext-opengraph, sphinx-notfound-page and sphinx-sitemap make the first thre
 (site_address.py) they carry it; where it is not, nothing is made up: there is no sitemap then, and no card.
 """
 
+import re
 import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -63,6 +64,8 @@ def finish(app, pages):
         robots += f"Sitemap: {site}sitemap.xml\n"
     else:
         sitemap.unlink(missing_ok=True)
+        missing = out / "404.html"  # from a folder, too, it has to find its files: they lie beside it
+        pages[missing] = re.sub(r'\b(href|src)="/', r'\1="', pages[missing])
     (out / "robots.txt").write_text(robots, encoding="utf-8")
 
 
