@@ -16,11 +16,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
 
-.venv/made: requirements.txt pyproject.toml
+.venv/made: requirements.txt pyproject.toml packages/sphinx-anywidget/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, and '$(PYTHON)' is older: name one with make PYTHON=..."; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; echo "No virtual environment could be made. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	$(BIN)/python -m pip install --quiet -r requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable packages/sphinx-anywidget
 	@touch $@
 
 .venv/made-dev: .venv/made requirements-dev.txt
@@ -31,13 +31,13 @@ help: ## this list
 node_modules/made: package.json package-lock.json
 	@if command -v npm >/dev/null; then npm ci --no-audit --no-fund --silent && touch $@; else echo "npm was not found: ACCESSIBILITY IS NOT TESTED"; fi
 
-# An incremental build does not repeat the warnings of pages that have not changed. So a build that did not end well
-# (a warning, a failed cell, Ctrl-C) leaves no _build/complete, and the next one reads every page again.
-# AGAIN=--all asks for that by hand.
-# SOLUTIONS=off leaves the solutions out, for a teacher.
+# AGAIN=--all reads every page again by hand.
+# SOLUTIONS=off leaves the solutions out, for a teacher. What works on the built book keeps its kind.
 export SOLUTIONS
+zip pdf serve: SOLUTIONS ?= $(shell cat _build/solutions 2>/dev/null)
+KIND = $(if $(filter off,$(SOLUTIONS)),-without-solutions)
 book: .venv/made ## execute the notebooks and build the book: _build/html/index.html
-	@again=$(AGAIN); test -e _build/complete || again=--all; rm -f _build/complete; $(JB) $$again . && touch _build/complete
+	@$(JB) $(AGAIN) .
 	@echo "The book: $(CURDIR)/$(SITE)"
 
 test: .venv/made-dev node_modules/made book ## install what the tests need, build the book, run every test
@@ -57,13 +57,13 @@ links: .venv/made ## ask every address outside of the book that it points to
 	$(BIN)/jupyter-book build --builder linkcheck .
 
 pdf: .venv/made-dev book ## print the book as one PDF, and put it into the site: _build/html/tiny-gpt.pdf
-	$(BIN)/python print/pdf.py
+	$(BIN)/python print/pdf.py _build/tiny-gpt$(KIND).pdf
 	@$(MAKE) --no-print-directory book
 
 zip: book ## the whole site in one file, to hand out on a stick: dist/tiny-gpt-book.zip
-	@mkdir -p dist && rm -f dist/tiny-gpt-book.zip
-	$(BIN)/python -c "import shutil; shutil.make_archive('dist/tiny-gpt-book', 'zip', '_build', 'html')"
-	@echo "Unpack dist/tiny-gpt-book.zip and open html/index.html"
+	@mkdir -p dist && rm -f dist/tiny-gpt-book$(KIND).zip
+	$(BIN)/python -c "import shutil; shutil.make_archive('dist/tiny-gpt-book$(KIND)', 'zip', '_build', 'html')"
+	@echo "$(if $(KIND),Without,With) solutions: unpack dist/tiny-gpt-book$(KIND).zip and open html/index.html"
 
 serve: book ## show the book at http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000

@@ -1,8 +1,9 @@
-"""Builds tiny Sphinx projects with the book's extensions, for the tests of those extensions."""
+"""Builds tiny Sphinx projects with parts of the book's extension, for the tests of those parts."""
 
 import io
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -12,6 +13,8 @@ ROOT = Path(__file__).parent.parent
 EXTENSIONS = ROOT / "book" / "_ext"
 if str(EXTENSIONS) not in sys.path:
     sys.path.insert(0, str(EXTENSIONS))
+
+import tiny_gpt_book  # noqa: E402
 
 NOTEBOOK = """\
 ---
@@ -41,12 +44,29 @@ def write(folder: Path, pages: dict[str, str]) -> None:
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
 
 
+class Parts:
+    """Some parts of the book's extension, as an extension that Sphinx finds in `sys.modules`."""
+
+    def __init__(self, names: list[str]):
+        self.parts = [import_module(f"tiny_gpt_book.{name}") for name in names]
+
+    def setup(self, app):
+        tiny_gpt_book.connect(app, self.parts)
+        return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
 def build(folder: Path, pages: dict[str, str], extensions: list[str], *, parallel: int = 1, **settings) -> Site:
-    """Write the pages into `folder`, build what is there into `folder/_build/html`, return the result."""
+    """Write the pages into `folder`, build what is there into `folder/_build/html`, return the result.
+
+    Among the extensions may be names of parts of the book's own, which is then set up with those alone.
+    """
+    parts = [name for name in extensions if (EXTENSIONS / "tiny_gpt_book" / f"{name}.py").exists()]
+    extensions = [name for name in extensions if name not in parts]
+    sys.modules["parts_of_the_book"] = Parts(parts)
     write(folder, pages)
     outdir = folder / "_build" / "html"
     conf = {
-        "extensions": ["myst_nb", *extensions],
+        "extensions": ["myst_nb", *extensions, "parts_of_the_book"],
         "exclude_patterns": ["_build"],
         "html_theme": "basic",
         "nb_execution_mode": "cache",

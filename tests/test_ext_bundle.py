@@ -7,7 +7,7 @@ import pytest
 from sphinx_project import NOTEBOOK, build
 
 THEME = {"html_theme": "sphinx_book_theme", "html_theme_options": {"search_bar_text": "Search"}}
-EXTENSIONS = ["sphinx_thebe", "sphinx_book_theme", "look", "mathml", "theme_mends", "bundle"]
+EXTENSIONS = ["sphinx_thebe", "sphinx_book_theme", "style_sheets", "mathml", "theme_patches", "bundle"]
 PAGES = {
     "index": "# Page\n\nText, $x^2$.\n\n[next](sub.md)\n",
     "sub": NOTEBOOK + "# Sub\n\n```{code-cell}\n1 + 1\n```\n",
@@ -71,12 +71,12 @@ def test_only_icons_in_use(site):
 
 
 def test_a_change_of_a_sheet_reaches_pages_that_are_not_written_again(folder, site, monkeypatch, tmp_path):
-    import look
+    from tiny_gpt_book import style_sheets
 
     before = re.search(r"bundle\.css\?v=(\w+)", site.html())[1]
     sheet = tmp_path / "book.css"
-    sheet.write_text(look.SHEET.read_text() + "\n.brand-new { color: red }\n")
-    monkeypatch.setattr(look, "SHEET", sheet)
+    sheet.write_text(style_sheets.SHEET.read_text() + "\n.brand-new { color: red }\n")
+    monkeypatch.setattr(style_sheets, "SHEET", sheet)
     again = build(folder, {}, EXTENSIONS, **THEME)
     assert again.updated == set(), "no page was read again"
     assert ".brand-new" in (again.outdir / "_static" / "bundle.css").read_text()
@@ -104,7 +104,7 @@ def test_a_page_with_files_of_its_own_is_a_warning(tmp_path):
 
 
 def test_addresses_start_from_the_sheets_new_place(tmp_path):
-    import bundle
+    from tiny_gpt_book import bundle
 
     (tmp_path / "styles").mkdir()
     (tmp_path / "styles" / "a.css").write_text("a{b:url(../x/y.png);c:url('z.svg#d');e:url(data:image/png,x)}")

@@ -126,7 +126,7 @@ def test_no_sheet_in_a_figure_styles_the_page(page, figures):
 
 
 def test_a_style_of_the_figures_own_stays_and_goes_before_its_sheet():
-    from inline_svg import inline
+    from tiny_gpt_book.inline_svg import inline
 
     sheet = "<style>*{stroke-linecap: butt}</style>"
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" style="stroke-linecap: round">{sheet}</svg>'
@@ -146,7 +146,7 @@ def test_text_is_text_in_the_pages_font(figures):
 
 
 def test_stacked_characters_stay_where_they_are():
-    from inline_svg import inline
+    from tiny_gpt_book.inline_svg import inline
 
     spans = [("0", "0", "a"), ("5", "-3", "2"), ("5", "3", "i")]
     body = "".join(f'<tspan x="{x}" y="{y}">{c}</tspan>' for x, y, c in spans)
@@ -155,7 +155,7 @@ def test_stacked_characters_stay_where_they_are():
 
 
 def test_characters_under_a_root_stay_under_its_rule():
-    from inline_svg import inline
+    from tiny_gpt_book.inline_svg import inline
 
     body = '<text><tspan x="0" y="0">√</tspan><tspan x="7" y="0">2</tspan></text><path d="M 7 -9 h 5"/>'
     result = inline(f'<svg xmlns="http://www.w3.org/2000/svg"><g>{body}</g></svg>', "f0-", "x")

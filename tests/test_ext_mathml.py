@@ -81,7 +81,7 @@ def test_numbers_and_references(site):
     ],
 )
 def test_lines_of_a_formula_stay_lines(tex, rows):
-    import mathml
+    from tiny_gpt_book import mathml
 
     assert mathml.convert(tex, True).count("<mtr") == rows
 

@@ -8,9 +8,14 @@ import nbformat
 import pytest
 from markdown_it import MarkdownIt
 from sphinx_project import NOTEBOOK, ROOT, build
-
-# isort: split
-from notebooks import build_wheel, code_span, escape, first_cell, launchers, paragraph  # found through sphinx_project
+from tiny_gpt_book.notebooks import (  # through sphinx_project
+    build_wheel,
+    code_span,
+    escape,
+    first_cell,
+    launchers,
+    paragraph,
+)
 
 PAGE = (
     NOTEBOOK.replace("---\n", "---\naccelerator: GPU\n", 1)
@@ -98,7 +103,7 @@ def solved(a, b):
 """
 )
 PAGES = {"index": PAGE, "b": "(ch-b)=\n# Chapter B\n\nText.\n"}
-EXTENSIONS = ["sphinx_design", "sphinx_exercise", "address", "notebooks"]
+EXTENSIONS = ["sphinx_design", "sphinx_exercise", "site_address", "notebooks"]
 SETTINGS = {
     "myst_enable_extensions": ["dollarmath", "colon_fence", "attrs_block"],
     "numfig": True,

@@ -30,7 +30,7 @@ The page goes on.
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    site = build(tmp_path_factory.mktemp("quiz"), {"index": PAGE}, ["static_widgets"])
+    site = build(tmp_path_factory.mktemp("quiz"), {"index": PAGE}, ["sphinx_anywidget"])
     assert site.warnings == ""
     return site.outdir
 

@@ -75,7 +75,7 @@ BROKEN = PAGE + "\n```{code-cell} python\nBroken()\n```\n\nThe page goes on.\n"
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("host")
-    site = build(folder, {"index": PAGE, "broken": BROKEN}, ["static_widgets"])
+    site = build(folder, {"index": PAGE, "broken": BROKEN}, ["sphinx_anywidget"])
     assert site.warnings == ""
     return site.outdir
 

@@ -20,8 +20,11 @@ function fill(node, attributes, children) {
   return node;
 }
 
+const CODE = ["code", "pre"]; // no browser should translate it
+
 /* An element: h("p", { class: "note" }, "text", other). Text is text; nothing is parsed as HTML. */
-export const h = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+export const h = (tag, attributes = {}, ...children) =>
+  fill(document.createElement(tag), CODE.includes(tag) ? { translate: false, ...attributes } : attributes, children);
 
 /* The same within an <svg>. */
 export const s = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);

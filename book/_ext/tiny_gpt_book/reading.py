@@ -8,6 +8,8 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from .static_files import publish
+
 SCRIPT = Path(__file__).with_name("reading.js")
 
 
@@ -53,15 +55,11 @@ def after_own_text(section, line) -> None:
     section.insert(place, line)
 
 
-def write(app):
-    if app.builder.format == "html":
-        static = Path(app.outdir, "_static")
-        static.mkdir(parents=True, exist_ok=True)
-        (static / SCRIPT.name).write_text(SCRIPT.read_text(encoding="utf-8"), encoding="utf-8")
-        app.add_js_file(SCRIPT.name, priority=700, loading_method="defer")
+def add(app):
+    publish(app, SCRIPT.name, SCRIPT.read_text(encoding="utf-8"))
+    app.add_js_file(SCRIPT.name, priority=700, loading_method="defer")
 
 
-def setup(app):
-    app.connect("builder-inited", write)
+def connect(app, on):
+    on("builder-inited", add)
     app.add_post_transform(SectionsToExercises)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

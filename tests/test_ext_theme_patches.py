@@ -13,7 +13,7 @@ THEME = {"html_theme": "sphinx_book_theme", "html_theme_options": {"search_bar_t
 def site(tmp_path_factory):
     # in Jupyter Book's order: sphinx-thebe before, the mends after
     folder = tmp_path_factory.mktemp("theme")
-    extensions = ["sphinx_togglebutton", "sphinx_thebe", "sphinx_book_theme", "theme_mends"]
+    extensions = ["sphinx_togglebutton", "sphinx_thebe", "sphinx_book_theme", "theme_patches"]
     return build(folder, {"index": "# Page\n\nText.\n"}, extensions, **THEME)
 
 
@@ -56,7 +56,7 @@ def test_one_search_box_in_the_side_bar(site):
 def test_exercises_on_one_page_have_ids_of_their_own(tmp_path):
     one = "```{exercise} Title\n:label: ex-N\n\nTask.\n```\n\n```{solution} ex-N\nDone.\n```\n\n"
     pages = {"index": "# Page\n\n" + one.replace("N", "1") + one.replace("N", "2")}
-    site = build(tmp_path, pages, ["sphinx_exercise", "sphinx_book_theme", "theme_mends"], **THEME)
+    site = build(tmp_path, pages, ["sphinx_exercise", "sphinx_book_theme", "theme_patches"], **THEME)
     ids = re.findall(r'\sid="([^"]+)"', site.html())
     assert [i for i in set(ids) if ids.count(i) > 1] == []
     assert "ex-1" in ids
@@ -64,7 +64,7 @@ def test_exercises_on_one_page_have_ids_of_their_own(tmp_path):
 
 def test_a_folded_cell_is_named_by_what_it_says(tmp_path):
     cell = "\n```{code-cell} python\n:tags: [hide-input]\n1 + 1\n```\n"
-    site = build(tmp_path, {"index": NOTEBOOK + "# Page\n" + cell}, ["sphinx_book_theme", "theme_mends"], **THEME)
+    site = build(tmp_path, {"index": NOTEBOOK + "# Page\n" + cell}, ["sphinx_book_theme", "theme_patches"], **THEME)
     assert "<summary>" in site.html()
     assert "Toggle hidden content" not in site.html()
 
@@ -72,7 +72,7 @@ def test_a_folded_cell_is_named_by_what_it_says(tmp_path):
 def test_a_solution_folds_without_a_script(tmp_path):
     exercise = "```{exercise} Title <\n:label: ex-1\n\nTask.\n```\n\n"
     pages = {"index": f"# Page\n\n{exercise}```{{solution}} ex-1\n:class: dropdown\n\nDone.\n```\n"}
-    site = build(tmp_path, pages, ["sphinx_exercise", "sphinx_book_theme", "theme_mends"], **THEME)
+    site = build(tmp_path, pages, ["sphinx_exercise", "sphinx_book_theme", "theme_patches"], **THEME)
     found = re.search(
         r'<details class="[^"]*solution[^"]*"[^>]*>\s*<summary[^>]*>(.*?)</summary>(.*?)</details>', site.html(), re.S
     )
@@ -84,7 +84,7 @@ def test_a_formula_keeps_its_stop_and_its_bracket(tmp_path):
     site = build(
         tmp_path,
         {"index": "# Page\n\nFor ($x$), $y$. And $z$ too.\n"},
-        ["mathml", "sphinx_book_theme", "theme_mends"],
+        ["mathml", "sphinx_book_theme", "theme_patches"],
         **THEME,
     )
     kept = re.findall(r'<span class="together">(.*?)</math></span>(.*?)</span>', site.html())
@@ -93,7 +93,7 @@ def test_a_formula_keeps_its_stop_and_its_bracket(tmp_path):
 
 def test_the_corner_of_a_table_heads_nothing(tmp_path):
     site = build(
-        tmp_path, {"index": "# Page\n\n| | a |\n|--|--|\n| b | 1 |\n"}, ["sphinx_book_theme", "theme_mends"], **THEME
+        tmp_path, {"index": "# Page\n\n| | a |\n|--|--|\n| b | 1 |\n"}, ["sphinx_book_theme", "theme_patches"], **THEME
     )
     assert re.findall(r"<(t[hd]) class=\"head", site.html()) == ["td", "th"]
 
@@ -103,26 +103,26 @@ def test_storage_that_throws_is_replaced(site):
 
 
 def test_a_template_that_the_theme_has_no_use_for_is_a_warning(tmp_path, monkeypatch):
-    import theme_mends
+    from tiny_gpt_book import theme_patches
 
-    monkeypatch.setitem(theme_mends.TEMPLATES, "no-such.html", [("a", "b")])
-    site = build(tmp_path, {"index": "# Page\n"}, ["sphinx_book_theme", "theme_mends"], **THEME)
+    monkeypatch.setitem(theme_patches.TEMPLATES, "no-such.html", [("a", "b")])
+    site = build(tmp_path, {"index": "# Page\n"}, ["sphinx_book_theme", "theme_patches"], **THEME)
     assert "WARNING: the theme has no use for a template no-such.html any more" in site.warnings
 
 
 def test_a_build_that_writes_no_page_has_nothing_to_say(monkeypatch):
-    import theme_mends
+    from tiny_gpt_book import theme_patches
 
     said = []
-    monkeypatch.setattr(theme_mends.LOG, "warning", lambda text, *args, **_: said.append(text % args))
-    loader = theme_mends.MendedLoader([])
+    monkeypatch.setattr(theme_patches.LOG, "warning", lambda text, *args, **_: said.append(text % args))
+    loader = theme_patches.MendedLoader([])
     templates = SimpleNamespace(loaders=[loader])
     app = SimpleNamespace(builder=SimpleNamespace(format="html", templates=templates))
-    theme_mends.report_unasked(app, None)  # with nothing changed, Sphinx asks for no template at all
+    theme_patches.report_unasked(app)  # with nothing changed, Sphinx asks for no template at all
     assert said == []
     loader.unasked.discard("search.html")
-    theme_mends.report_unasked(app, None)
-    assert len(said) == len(theme_mends.TEMPLATES) - 1
+    theme_patches.report_unasked(app)
+    assert len(said) == len(theme_patches.TEMPLATES) - 1
 
 
 def test_only_what_pages_ask_for_is_published(site):
@@ -131,8 +131,8 @@ def test_only_what_pages_ask_for_is_published(site):
 
 
 def test_a_mend_that_finds_nothing_is_a_warning(tmp_path, monkeypatch):
-    import theme_mends
+    from tiny_gpt_book import theme_patches
 
-    monkeypatch.setitem(theme_mends.TEMPLATES, "static/webpack-macros.html", [("no such thing", "")])
-    site = build(tmp_path, {"index": "# Page\n"}, ["sphinx_book_theme", "theme_mends"], **THEME)
+    monkeypatch.setitem(theme_patches.TEMPLATES, "static/webpack-macros.html", [("no such thing", "")])
+    site = build(tmp_path, {"index": "# Page\n"}, ["sphinx_book_theme", "theme_patches"], **THEME)
     assert "WARNING: nothing in the theme's static/webpack-macros.html matches 'no such thing'" in site.warnings

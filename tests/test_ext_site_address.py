@@ -2,9 +2,7 @@
 
 import pytest
 from sphinx_project import build
-
-# isort: split
-from address import find_repository, find_site  # found through sphinx_project
+from tiny_gpt_book.site_address import find_repository, find_site  # found through sphinx_project
 
 
 @pytest.mark.parametrize(
@@ -51,7 +49,7 @@ def test_the_site_is_the_configured_one_or_that_of_pages():
 
 def test_pages_say_their_canonical_address_when_it_is_known_and_only_then(tmp_path, monkeypatch):
     monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
-    assert 'rel="canonical"' not in build(tmp_path / "a", {"index": "# A"}, ["address"]).html()
+    assert 'rel="canonical"' not in build(tmp_path / "a", {"index": "# A"}, ["site_address"]).html()
     monkeypatch.setenv("GITHUB_REPOSITORY", "Ada/tiny-gpt")
-    page = build(tmp_path / "b", {"index": "# A"}, ["address"]).html()
+    page = build(tmp_path / "b", {"index": "# A"}, ["site_address"]).html()
     assert '<link rel="canonical" href="https://ada.github.io/tiny-gpt/index.html"' in page

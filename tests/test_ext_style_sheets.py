@@ -9,7 +9,7 @@ from tiny_gpt import palette
 
 
 def test_sheets_are_linked_after_all_others_and_are_what_the_sources_say(tmp_path):
-    site = build(tmp_path, {"index": "# Page\n"}, ["look"])
+    site = build(tmp_path, {"index": "# Page\n"}, ["style_sheets"])
     sheets = re.findall(r'<link rel="stylesheet"[^>]*href="_static/([^"?]+)', site.html())
     assert sheets[-2:] == ["palette.css", "book.css"]
     assert (site.outdir / "_static" / "palette.css").read_text() == palette.css()

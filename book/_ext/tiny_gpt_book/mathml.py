@@ -6,6 +6,7 @@ STIX Two Math that the pages need, cut at the end of the build; its source comes
 
 import html
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,8 @@ from fontTools.ttLib import TTFont
 from sphinx.locale import _
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
+
+from .static_files import publish
 
 LOG = logging.getLogger(__name__)
 FAMILY = "STIX Two Math"
@@ -110,7 +113,7 @@ def visit_block(self, node):
     raise nodes.SkipNode
 
 
-def needed(outdir: Path) -> set[int]:
+def needed(pages: Iterable[str]) -> set[int]:
     """The characters of all formulas of the built site, and those that any formula may need."""
     # of a single letter a browser draws the mathematical italic, whatever the page has
     italics = {*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C), 0x210E} - {0x1D455}
@@ -118,8 +121,8 @@ def needed(outdir: Path) -> set[int]:
     # and the radical sign of <msqrt>, which is in no text
     always = {*range(0x20, 0x7F), 0xA0, 0x2212, 0x221A} | greek | italics
     text = set()
-    for page in outdir.rglob("*.html"):
-        for formula in re.findall(r"<math\b.*?</math>", page.read_text(encoding="utf-8"), flags=re.S):
+    for page in pages:
+        for formula in re.findall(r"<math\b.*?</math>", page, flags=re.S):
             text.update(html.unescape(re.sub(r"<[^>]*>", "", formula)))
     return always | {ord(character) for character in text}
 
@@ -164,10 +167,9 @@ def narrow_radicals(font: TTFont) -> None:
         font["hmtx"][name] = (width, round(bearing * factor))
 
 
-def finish(app, exception):
-    if exception or app.builder.format != "html":
-        return
-    characters = needed(Path(app.outdir))
+def finish(app, pages):
+    """Cut the font down to what the pages need."""
+    characters = needed(pages.values())
     done = Path(app.doctreedir, "math-font.txt")  # cutting takes seconds: only when other characters are needed
     wanted = Path(__file__).read_text(encoding="utf-8") + " ".join(f"{c:x}" for c in sorted(characters))
     if not (
@@ -179,12 +181,9 @@ def finish(app, exception):
         done.write_text(wanted, encoding="utf-8")
 
 
-def start(app):
-    if app.builder.format == "html":
-        static = Path(app.outdir, "_static")
-        static.mkdir(parents=True, exist_ok=True)
-        (static / "math.css").write_text(CSS, encoding="utf-8")
-        app.add_css_file("math.css")
+def add_sheet(app):
+    publish(app, "math.css", CSS)
+    app.add_css_file("math.css")
 
 
 def choose(app, config):
@@ -192,9 +191,7 @@ def choose(app, config):
     config.myst_update_mathjax = False
 
 
-def setup(app):
+def connect(app, on):
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
-    app.connect("config-inited", choose)
-    app.connect("builder-inited", start)
-    app.connect("build-finished", finish)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    on("config-inited", choose)
+    on("builder-inited", add_sheet)

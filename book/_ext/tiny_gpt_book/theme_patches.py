@@ -1,4 +1,4 @@
-"""Mends of the theme: no script that the book does not use, no request that fails, the system's light or dark theme.
+"""Patches of the theme: no script that the book does not use, no request that fails, the system's light or dark theme.
 
 Each mend says what is wrong without it. A mend of a template that finds nothing to mend is a warning (and so an error
 in a strict build): after an update of the theme somebody looks again, instead of a problem coming back unseen.
@@ -37,7 +37,7 @@ TEMPLATES = {
     ],
     # the search's 30 kB, which without search-as-you-type only its page needs; there, after the deferred bundle
     "search.html": [(r"<script src=", "<script defer src=")],
-    # the site's security policy (publish.py) runs no handler that stands in an attribute; reading.js does what it says
+    # security_policy.py lets no handler run that stands in an attribute; reading.js does what it says
     "../macros/buttons.html": [(r'onclick="{{ javascript }}"', 'data-does="{{ javascript }}"')],
     # its name for a screen reader has to begin with what it says
     "search-button-field.html": [(r' title="[^"]*" aria-label="[^"]*"', "")],
@@ -112,7 +112,7 @@ def mend(template: str, source: str) -> str:
     for pattern, replacement in TEMPLATES[template]:
         source, found = re.subn(pattern, lambda _, new=replacement: new, source, flags=re.S)
         if not found:
-            LOG.warning("nothing in the theme's %s matches %r any more", template, pattern, type="theme_mends")
+            LOG.warning("nothing in the theme's %s matches %r any more", template, pattern, type="theme_patches")
     return source
 
 
@@ -129,13 +129,12 @@ def mend_templates(app):
         loaders.insert(0, MendedLoader(list(loaders)))
 
 
-def report_unasked(app, exception):
-    if app.builder.format == "html" and not exception:
-        unasked = app.builder.templates.loaders[0].unasked
-        if unasked == set(TEMPLATES):  # nothing had changed, and no page was written
-            return
-        for template in sorted(unasked):
-            LOG.warning("the theme has no use for a template %s any more", template, type="theme_mends")
+def report_unasked(app):
+    unasked = app.builder.templates.loaders[0].unasked
+    if unasked == set(TEMPLATES):  # nothing had changed, and no page was written
+        return
+    for template in sorted(unasked):
+        LOG.warning("the theme has no use for a template %s any more", template, type="theme_patches")
 
 
 def silence(app):
@@ -190,30 +189,30 @@ def mend_page(app, pagename, templatename, context, doctree):
     files[:] = [f for f in files if not re.search("sphinx-thebe|togglebutton", str(getattr(f, "filename", f)))]
 
 
-def drop_files(app, exception):
+def drop_files(static: Path):
     """Publish only what a page may ask for: not the dropped script, maps for debugging, or a font's other format."""
-    if app.builder.format == "html" and not exception:
-        static = Path(app.outdir, "_static")
-        unwanted = [
-            "scripts/fontawesome.js*",
-            "sphinx-thebe.*",
-            "togglebutton.*",
-            "*macros.html",
-            "**/*.map",
-            "**/*.ttf",
-        ]
-        for path in {path for pattern in unwanted for path in static.glob(pattern)}:
-            path.unlink()
-        shutil.rmtree(static / "locales", ignore_errors=True)  # the theme's words in 60 languages
+    unwanted = [
+        "scripts/fontawesome.js*",
+        "sphinx-thebe.*",
+        "togglebutton.*",
+        "*macros.html",
+        "**/*.map",
+        "**/*.ttf",
+    ]
+    for path in {path for pattern in unwanted for path in static.glob(pattern)}:
+        path.unlink()
+    shutil.rmtree(static / "locales", ignore_errors=True)  # the theme's words in 60 languages
 
 
-def setup(app):
+def finish(app, pages):
+    report_unasked(app)
+    drop_files(Path(app.outdir, "_static"))
+
+
+def connect(app, on):
     silence(app)
-    app.connect("config-inited", set_options)
-    app.connect("config-inited", fold_solutions)
-    app.connect("builder-inited", mend_templates)
+    on("config-inited", set_options)
+    on("config-inited", fold_solutions)
+    on("builder-inited", mend_templates)
     app.add_post_transform(DistinctExercises)
-    app.connect("html-page-context", mend_page)
-    app.connect("build-finished", report_unasked)
-    app.connect("build-finished", drop_files)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    on("html-page-context", mend_page)

@@ -1,7 +1,7 @@
 /* What a reader has read, kept in the browser alone: a ring beside each page of the book, full once its end was seen.
  *
  * Also: everything folded is open on paper, and the switch of the theme says which mode it is in. Storage that is
- * blocked has been replaced by one that forgets (theme_mends.py), and one that holds nonsense counts as empty.
+ * blocked has been replaced by one that forgets (theme_patches.py), and one that holds nonsense counts as empty.
  */
 (() => {
   const KEY = "tiny-gpt:read"; // {page: part of it that was on the screen, 0 to 1}

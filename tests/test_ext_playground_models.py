@@ -1,4 +1,4 @@
-"""models.py puts every carried model into _static/models/, as the playground will ask for it."""
+"""playground_models.py puts every carried model into _static/models/, as the playground will ask for it."""
 
 from sphinx_project import build
 
@@ -7,7 +7,7 @@ from tiny_gpt.widgets.playground import scripts
 
 
 def test_the_carried_models_are_there(tmp_path):
-    site = build(tmp_path, {"index": "# Page\n\nText.\n"}, ["models"])
+    site = build(tmp_path, {"index": "# Page\n\nText.\n"}, ["playground_models"])
     assert site.warnings == ""
     folder = site.outdir / "_static" / "models"
     wanted = {file: text for name in weights.carried() for file, text in scripts(name).items()}

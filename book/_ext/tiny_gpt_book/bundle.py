@@ -18,7 +18,7 @@ from fontTools.ttLib import TTFont
 from sphinx.util import logging
 
 LOG = logging.getLogger(__name__)
-# what the theme's template links by itself, before and after the files of all extensions; theme_mends takes it out
+# what the theme's template links by itself, before and after the files of all extensions; theme_patches takes it out
 FIRST_SHEETS = ["basic.css", "styles/pydata-sphinx-theme.css"]  # styles/theme.css only imports the first
 LAST_SCRIPTS = ["scripts/bootstrap.js", "scripts/pydata-sphinx-theme.js"]
 OWN = "widgets/"  # files of a page's own
@@ -121,28 +121,24 @@ def embed(css: str, name: str, font: Path) -> str:
     return css.replace(f'url("{name}")', f'url("data:font/woff2;base64,{data}")')
 
 
-def finish(app, exception):
+def finish(app, pages):
+    """Write the bundles, and have every page ask for their present state, also one that was not written again."""
     known = getattr(app.builder, "bundles", None)
-    if exception or known is None:
+    if known is None:
         return
-    out = Path(app.outdir)
-    static = out / "_static"
+    static = Path(app.outdir, "_static")
     sheets, scripts = FIRST_SHEETS + known["css"], known["js"] + LAST_SCRIPTS
     js = script(static, scripts)
-    html = {path: path.read_text(encoding="utf-8") for path in out.rglob("*.html") if static not in path.parents}
-    css = icons("".join(html.values()) + js, sheet(static, sheets))
+    css = icons("".join(pages.values()) + js, sheet(static, sheets))
     css = cut_fonts(static, css, Path(app.doctreedir))
     if (static / "math.woff2").exists():
         css = embed(css, "math.woff2", static / "math.woff2")
     for kind, text in (("css", css), ("js", js)):
         (static / f"bundle.{kind}").write_text(text, encoding="utf-8")
-        # a page that was not written again asks for the new state too, not for the one in the reader's cache
         version = hashlib.sha256(text.encode()).hexdigest()[:8]
         pattern = re.compile(rf'(?<=_static/bundle\.{kind})(\?v=\w*)?(?=")')
-        html = {path: pattern.sub(f"?v={version}", page) for path, page in html.items()}
-    for path, page in html.items():
-        if path.read_text(encoding="utf-8") != page:
-            path.write_text(page, encoding="utf-8")
+        for path, page in pages.items():
+            pages[path] = pattern.sub(f"?v={version}", page)
     for name in [*sheets, *scripts, "styles/theme.css"]:
         if not name.startswith(":"):
             (static / name).unlink(missing_ok=True)
@@ -150,7 +146,5 @@ def finish(app, exception):
         font.unlink()
 
 
-def setup(app):
-    app.connect("html-page-context", join, priority=900)  # after all who add a file
-    app.connect("build-finished", finish, priority=900)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": False}
+def connect(app, on):
+    on("html-page-context", join)

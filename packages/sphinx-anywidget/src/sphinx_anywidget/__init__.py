@@ -1,4 +1,4 @@
-"""Widgets alive on a page without a kernel: each anywidget in a notebook becomes a <div> that static_host.js starts.
+"""Widgets alive on a page without a kernel: each anywidget in a notebook becomes a <div> that host.js starts.
 
 The usual way needs require.js, an HTML manager and a CDN. Here a widget's state goes into the page as JSON, and its
 front end (the `_esm` and `_css` of its class), once for each distinct content, into _static/widgets/. Works over http
@@ -7,22 +7,21 @@ and from file:// alike, and asks no other server for anything.
 
 import hashlib
 import html
+import importlib
 import json
 import re
 from pathlib import Path
 
 from docutils import nodes
-from inline_svg import inline
 from myst_nb.sphinx_ import NbMetadataCollector
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
+__version__ = "0.1.0"
 LOG = logging.getLogger(__name__)
-HOST = Path(__file__).with_name("static_host.js")
+HOST = Path(__file__).with_name("host.js")
 # what myst-nb makes of an output that is a widget's view
 VIEW = re.compile(r'\s*<script type="application/vnd\.jupyter\.widget-view\+json">(.*)</script>\s*$', re.S)
-# a picture in a still, which becomes part of the page as a figure's does: in its colours, and with a description
-PICTURE = re.compile(r'data-says="(?P<says>[^"]*)">(?P<svg><svg\b.*?</svg>)', re.S)
 MARK = re.compile(r'<div class="static-widget" data-module="([0-9a-f]+)"')
 # traits of ipywidgets' DOMWidget that mean nothing without a kernel
 DROPPED = {"layout", "tabbable", "tooltip"}
@@ -41,6 +40,44 @@ def page_state(env, docname: str) -> dict:
     """
     entry = NbMetadataCollector.get_js_files(env, docname).get("ipywidgets_state")
     return json.loads(entry[1]["body"])["state"] if entry else {}
+
+
+def current_front_end(config, state: dict) -> tuple[str, str]:
+    """(module, style sheet) of a widget.
+
+    Those of its class as it is now, if its package is in `anywidget_current`; else those that the notebook's outputs
+    carry, which are as old as the outputs.
+    """
+    module, _, name = state.get("_anywidget_id", "").rpartition(".")
+    if module.split(".")[0] in config.anywidget_current:
+        widget = getattr(importlib.import_module(module), name)
+        return str(widget._esm), str(getattr(widget, "_css", ""))
+    return state["_esm"], state.get("_css") or ""
+
+
+def front_ends(config, states: dict) -> dict[str, tuple[str, str]]:
+    """The front end of each anywidget on a page, by model id."""
+    widgets = {name: model["state"] for name, model in states.items() if model["model_module"] == "anywidget"}
+    return {name: current_front_end(config, state) for name, state in widgets.items() if "_esm" in state}
+
+
+def find_other_front_ends(app, env, added, changed, removed):
+    """Have Sphinx read, and so write, the pages whose widgets were written with another front end."""
+    noted = {name: env.metadata[name].get("anywidget_front_ends") for name in env.found_docs}
+    return [name for name, note in noted.items() if note and note != note_of(app, name)]
+
+
+def note_of(app, docname: str) -> str:
+    return digest(repr(sorted(front_ends(app.config, page_state(app.env, docname)).items())))
+
+
+def note_front_ends(app, doctree):
+    if page_state(app.env, app.env.docname):
+        app.env.metadata[app.env.docname]["anywidget_front_ends"] = note_of(app, app.env.docname)
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class WidgetsToStatic(SphinxPostTransform):
@@ -63,7 +100,7 @@ class WidgetsToStatic(SphinxPostTransform):
                     "a widget that does nothing without a kernel: only an anywidget does, this is %s",
                     what,
                     location=node,
-                    type="static_widgets",
+                    type="anywidget",
                 )
                 node.replace_self(nodes.raw("", '<p class="widget-error">This needs a kernel.</p>', format="html"))
                 continue
@@ -71,8 +108,8 @@ class WidgetsToStatic(SphinxPostTransform):
 
     def markup(self, model_id: str, model: dict) -> str:
         state = model["state"]
-        source, css = state["_esm"], state.get("_css") or ""
-        key = hashlib.sha256(f"{source}\0{css}".encode()).hexdigest()[:16]
+        source, css = current_front_end(self.config, state)
+        key = digest(f"{source}\0{css}")
         # named by its content: whoever writes it, and however often, writes the same
         parts = script_json([key, source, name_of(state, key)])
         script = f"(window.staticWidgets ??= []).push({parts});\n"
@@ -80,19 +117,14 @@ class WidgetsToStatic(SphinxPostTransform):
         write_if_other(widgets_folder(self.app) / f"{key}.css", css)
         public = {k: v for k, v in state.items() if not k.startswith("_") and k not in DROPPED}
         body = {"id": model_id, "esm": key, "state": public, "buffers": model.get("buffers") or []}
-        # what stands here until the widget starts, and stays without JavaScript: a class may bring its own, as HTML
+        # what stands here until the widget starts, and stays without JavaScript: a class may bring its own, as HTML,
+        # and another extension may change it
         still = state.get("_still") or "<noscript>This interactive figure needs JavaScript.</noscript>"
-        still = PICTURE.sub(lambda found: picture(found, f"w{model_id[:8]}-"), still)
+        still = self.app.emit_firstresult("anywidget-still", still, f"w{model_id[:8]}-") or still
         return (
             f'<div class="static-widget" data-module="{key}" data-name="{html.escape(name_of(state, key))}">'
             f'<script type="application/json">{script_json(body)}</script>{still}</div>'
         )
-
-
-def picture(found: re.Match, prefix: str) -> str:
-    """A still's picture, taken into the page; `prefix` begins its ids."""
-    says = found["says"]
-    return f'data-says="{says}">{inline(found["svg"], prefix, html.unescape(says))}'
 
 
 def name_of(state: dict, key: str) -> str:
@@ -142,9 +174,13 @@ def drop_state(app, pagename, templatename, context, doctree):
 
 
 def setup(app):
+    app.add_config_value("anywidget_current", [], "env", types=[list])
+    app.add_event("anywidget-still")  # (app, HTML, what ids in it have to begin with): the HTML to show instead
     app.add_post_transform(WidgetsToStatic)
     app.connect("config-inited", choose)
     app.connect("builder-inited", write_host)
+    app.connect("env-get-outdated", find_other_front_ends)
+    app.connect("doctree-read", note_front_ends)
     app.connect("html-page-context", add_scripts)
     app.connect("html-page-context", drop_state, priority=600)  # after myst-nb's handler (500)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": __version__, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -55,7 +55,6 @@ def choose(app, config):
     config.html_baseurl = find_site(config.html_baseurl, config.book_repository)
 
 
-def setup(app):
+def connect(app, on):
     app.add_config_value("book_repository", "", "html")
-    app.connect("config-inited", choose)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    on("config-inited", choose)

@@ -15,12 +15,13 @@ import tempfile
 from pathlib import Path
 from urllib.parse import quote, urljoin
 
-import address
 import nbformat
 from docutils import nodes
-from mathml import plain
 from myst_nb.core.read import read_myst_markdown_notebook
 from sphinx.util import logging
+
+from . import site_address
+from .mathml import plain
 
 LOG = logging.getLogger(__name__)
 FOLDER = "notebooks"
@@ -355,10 +356,10 @@ def make_wheel(app):
     app.builder.wheel = build_wheel(root, Path(app.doctreedir)) if has_package else None
 
 
-def finish(app, exception):
+def finish(app, pages):
     """Put the wheel beside the notebooks, and what installs it into each, also where the page was not written again."""
     folder = Path(app.outdir, FOLDER)
-    if exception or app.builder.format != "html" or not folder.exists():
+    if not folder.exists():
         return
     wheel = app.builder.wheel
     known = {name_of(docname) for docname in app.env.found_docs}
@@ -368,7 +369,7 @@ def finish(app, exception):
     for old in folder.iterdir():
         if old.name not in known | {name}:
             old.unlink()
-    commit = address.commit(Path(app.srcdir))
+    commit = site_address.commit(Path(app.srcdir))
     source = first_cell(app.config.book_repository, commit, app.config.html_baseurl, name)
     for path in folder.glob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
@@ -381,7 +382,7 @@ def launchers(repository: str, name: str) -> dict[str, str]:
     """Services that open the notebook, by what a button says. None is known to work without a repository on GitHub."""
     if not repository:
         return {}
-    path = f"github/{repository}/blob/{address.BRANCH}/{FOLDER}/{quote(name)}"
+    path = f"github/{repository}/blob/{site_address.BRANCH}/{FOLDER}/{quote(name)}"
     return {
         "Open in Colab": f"https://colab.research.google.com/{path}",
         "Open in Kaggle": f"https://kaggle.com/kernels/welcome?src=https://{path.replace('github/', 'github.com/', 1)}",
@@ -411,10 +412,7 @@ def add_button(app, pagename, templatename, context, doctree):
     )
 
 
-def setup(app):
-    app.setup_extension("address")
-    app.connect("builder-inited", make_wheel)
-    app.connect("doctree-resolved", write)
-    app.connect("html-page-context", add_button, priority=502)  # after the theme has added its own (501)
-    app.connect("build-finished", finish)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+def connect(app, on):
+    on("builder-inited", make_wheel)
+    on("doctree-resolved", write)
+    on("html-page-context", add_button)
