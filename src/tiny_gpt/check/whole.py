@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from . import contract, generation, independence, initial, inside, interface, losses
+from . import contract, end_to_end, generation, independence, initial, inside, interface, losses
 from .probes import Probes
 from .ranking import ranked
 from .report import Report
@@ -23,6 +23,7 @@ PROBES: tuple[tuple[str, Callable[[Probes], None]], ...] = (
     ("saving and loading", contract.state_dict),
     ("generation", generation.probe),
     ("optimiser", contract.optimizer),
+    ("whole model", end_to_end.probe),
 )
 
 
