@@ -8,6 +8,7 @@ c·(what a branch gave) ..., and the coefficients name the wiring: (1, 0, 1) is 
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -77,6 +78,15 @@ def _standard(u: Tensor, dims: int | tuple[int, ...]) -> Tensor:
     return centred / centred.square().mean(dims, keepdim=True).sqrt().clamp(min=1e-12)
 
 
+def _with_eps(u: Tensor, eps: float) -> Tensor:
+    centred = u - u.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt()
+
+
+def _in_groups(u: Tensor, n: int) -> Tensor:
+    return _standard(u.unflatten(-1, (n, -1)), -1).flatten(-2) if u.size(-1) % n == 0 else torch.full_like(u, math.nan)
+
+
 NORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "layer": lambda u: _standard(u, -1),
     "rms": lambda u: u / u.square().mean(-1, keepdim=True).sqrt().clamp(min=1e-12),
@@ -88,6 +98,8 @@ NORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "text": lambda u: _standard(u, (1, 2)),
     "whole": lambda u: _standard(u, (0, 1)),
     "all": lambda u: _standard(u, (0, 1, 2)),
+    **{f"eps {eps:g}": partial(_with_eps, eps=eps) for eps in (0.01, 0.1, 1.0)},
+    **{f"groups {n}": partial(_in_groups, n=n) for n in (2, 3, 4, 8)},
     "affine": lambda u: u,
 }
 OVER = {
@@ -438,6 +450,10 @@ class Walk:
             self.found(
                 "norm-rms", f"{where} what the {who} reads was divided by its standard deviation, the mean still in"
             )
+        elif kind.startswith(("eps", "groups")):
+            word, number = kind.split()
+            what = f"an eps of about {number}" if word == "eps" else f"{number} groups of channels, each by itself"
+            self.found("norm-wrong", f"{where} what the {who} reads is normalised with {what}")
         elif kind in ("centred", "variance"):
             what = {"centred": "had its mean taken off but was not divided by its standard deviation",
                     "variance": "been divided by its variance, not by its standard deviation"}[kind]  # fmt: skip
@@ -508,7 +524,7 @@ class Walk:
         else:
             o = trace.output(layer.attention.out).double()
         if not layer.ffn:
-            self.anatomy.lost(f"{where} no feed-forward network of two linear layers was found")
+            self.anatomy.lost(f"{where} no feed-forward network of two linear layers: another design (a gated one?)")
             return None
         if len(layer.ffn) > 1:
             self.note(f"{where} more than one pair of linear layers follows the attention")

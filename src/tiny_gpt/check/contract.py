@@ -158,6 +158,8 @@ def _places(probes: Probes, trace: Trace, draws: Sequence[Draw]) -> None:
             seen.add("weights" if bool((share >= 0).all() and (share <= 1.001).all()) else "scores")
         elif len(events) > 1:
             seen.add("stream")
+        elif any(events[0] is first for layer in layers for first, _ in layer.ffn):
+            seen.add("hidden")
         else:
             seen.add(f"after {events[0].number}")
     wrong = {"logits": "the logits", "scores": "the scores, before the softmax", "stream": "the stream itself"}
@@ -166,6 +168,10 @@ def _places(probes: Probes, trace: Trace, draws: Sequence[Draw]) -> None:
             probes.found("dropout-misplaced", f"dropout thins out {words}")
             return
     after = {int(place.split()[1]) for place in seen if place.startswith("after ")}
+    second = {event.number for layer in layers for _, event in layer.ffn}
+    if "hidden" in seen and not second & after:
+        probes.found("dropout-misplaced", "dropout thins out the hidden units, not what the feed-forward network adds")
+        return
     missing = []
     if "embedding" not in seen:
         missing.append("the embeddings")

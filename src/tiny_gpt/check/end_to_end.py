@@ -14,9 +14,11 @@ from torch.nn import functional as F
 from .anatomy import dissect
 from .places import ZERO, NotCarriedOver, Places, gathered
 from .probes import Probes
-from .subject import B, T
+from .subject import B, Sizes, Subject, T
 from .trace import recorded
 
+# Other sizes than those of the other probes, for numbers that stand in the code where the config should be asked.
+OTHER = {"vocab_size": 41, "block_size": 18, "n_layer": 3, "n_head": 2, "n_embd": 20}
 ROOM = 1e-4  # relative; the reader's code may compute some of its steps in float32
 
 
@@ -43,10 +45,18 @@ def right_logits(weights: dict[str, Tensor], idx: Tensor, layers: int, heads: in
 
 def probe(probes: Probes) -> None:
     """Compare the model with a right one, in evaluation and, with dropout 0, in training."""
-    report, subject = probes.report, probes.subject
-    if report.findings or report.notes or "the model" in report.unwritten:
+    if probes.report.findings or probes.report.notes or "the model" in probes.report.unwritten:
         return
+    subject = probes.subject
+    for sizes in (subject.sizes, {**subject.sizes, **OTHER}):
+        if not probes.report.findings:
+            _compare(probes, Subject(subject.Model, subject.Config, subject.seed, sizes))
+
+
+def _compare(probes: Probes, subject: Subject) -> None:
+    report = probes.report
     model = subject.build(13).double().eval()
+    started = [p.detach().clone() for p in model.parameters()]
     subject.amplify(model, 13, 0.4, 1.0, subject.sizes)  # in double precision, in which no two numbers are the same
     parameters = list(model.parameters())
     with recorded(B, T, [subject.ids, subject.targets], parameters) as trace:
@@ -55,12 +65,17 @@ def probe(probes: Probes) -> None:
     try:
         with torch.no_grad():
             anatomy = dissect(trace, logits.detach(), subject.ids, subject.sizes, every, len(parameters))
+            for finding in anatomy.judged.findings:
+                probes.add(finding)
+            if report.findings:
+                return
             places = Places(model, subject.sizes, trace, anatomy).find()
-    except NotCarriedOver:
-        return  # another part than the book's (a tanh GELU, say), which is no mistake
-    _shared(probes, places)
-    if not report.findings:
-        _counted(probes, places, parameters)
+    except NotCarriedOver as reason:
+        probes.note(f"{reason}: another design, which cannot be carried over to the book's model and its pages")
+        return
+    _shared(probes, places, subject.sizes["n_head"])
+    _counted(probes, places, model, subject.sizes)
+    _started(probes, gathered(places, started))
     if report.findings:
         return
     weights = gathered(places, parameters)
@@ -91,13 +106,26 @@ def probe(probes: Probes) -> None:
                 return
 
 
-def _counted(probes: Probes, places: dict[str, Tensor], parameters: list[torch.nn.Parameter]) -> None:
+def _started(probes: Probes, weights: dict[str, Tensor]) -> None:
+    """How a new model starts: every gain at one, every bias at zero, whatever tensor they are kept in."""
+    for name, start in weights.items():
+        norm = name.rsplit(".", 2)[-2].startswith("ln") and name.endswith("weight")
+        if (norm or name.endswith("bias")) and not bool((start == float(norm)).all()):
+            part, what = name.rsplit(".", 1)
+            what = "gain" if norm else what
+            probes.found("init-bias", f"the {what} of {part} starts at {float(start[0]):.3g}, not at {int(norm)}")
+            return
+
+
+def _counted(probes: Probes, places: dict[str, Tensor], model: torch.nn.Module, sizes: Sizes) -> None:
     """V·C + N·C + L·(12·C² + 13·C) + 2·C numbers, biases included; a padded vocabulary has more rows."""
-    used = torch.zeros(sum(p.numel() for p in parameters), dtype=torch.bool)
+    if probes.report.findings:
+        return
+    used = torch.zeros(sum(p.numel() for p in model.parameters()), dtype=torch.bool)
     for place in places.values():
         used[place[place >= 0]] = True
-    C, V, start = probes.subject.sizes["n_embd"], probes.subject.sizes["vocab_size"], 0
-    for (name, _), p in zip(probes.subject.build(15).named_parameters(), parameters, strict=False):
+    C, V, start = sizes["n_embd"], sizes["vocab_size"], 0
+    for name, p in model.named_parameters():
         idle = int((~used[start : start + p.numel()]).sum())
         start += p.numel()
         if idle and not (p.dim() == 2 and p.size(-1) == C and p.size(0) > V):
@@ -107,10 +135,9 @@ def _counted(probes: Probes, places: dict[str, Tensor], parameters: list[torch.n
             return
 
 
-def _shared(probes: Probes, places: dict[str, Tensor]) -> None:
+def _shared(probes: Probes, places: dict[str, Tensor], H: int) -> None:
     """Numbers that serve in two places of the model at once."""
     owner: dict[int, str] = {}
-    H = probes.subject.sizes["n_head"]
     for name, place in places.items():
         parts = place.chunk(3 * H) if ".qkv." in name else (place,)
         for number, part in enumerate(parts):

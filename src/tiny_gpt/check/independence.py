@@ -11,6 +11,8 @@ def probe(probes: Probes) -> None:
     """Later tokens, other rows, other lengths and earlier calls must leave the logits alone."""
     subject, V = probes.subject, probes.subject.sizes["vocab_size"]
     model, ids = subject.amplified(), subject.ids
+    if not _shapes(probes, model):
+        return
     before = outputs(model, ids, ids)
     if not before.isfinite().all():
         probes.found("not-finite", f"{int((~before.isfinite()).sum())} of {before.numel()} logits are NaN or infinite")
@@ -21,6 +23,7 @@ def probe(probes: Probes) -> None:
         probes.found("state-kept", f"the same ids twice give logits that differ by {_gap(before, again):.2g}")
         return
     _future(probes, model, ids, before, scale, V)
+    _without_targets(probes, model, scale)
     alone = torch.cat([outputs(model, row[None], row[None]) for row in ids])
     if not _close(before, alone, scale):
         probes.found(
@@ -28,6 +31,38 @@ def probe(probes: Probes) -> None:
             f"a text alone and in a batch of {B} gives logits that differ by {_gap(before, alone):.2g}",
         )
     _lengths(probes, model, scale)
+
+
+def _shapes(probes: Probes, model: Written) -> bool:
+    """One text, one token, and both: axes of length 1 are axes too."""
+    V = probes.subject.sizes["vocab_size"]
+    for rows, length in ((1, T), (B, 1), (1, 1)):
+        ids = probes.subject.tokens(rows, length, 5)
+        try:
+            shape = tuple(outputs(model, ids, ids).shape)
+        except Exception as error:
+            probes.found("logits-shape", f"ids of shape {(rows, length)} fail: {said(error)}", located(error))
+            return False
+        if shape[:2] != (rows, length) or len(shape) != 3:
+            probes.found("logits-shape", f"for ids {(rows, length)} the logits are {shape}, not {(rows, length, V)}")
+            return False
+    return True
+
+
+def _without_targets(probes: Probes, model: Written, scale: float) -> None:
+    """Without targets the logits are the same; where each position has some, later tokens leave them alone."""
+    ids = probes.subject.ids
+    bare = outputs(model, ids)
+    known = outputs(model, ids, ids)[:, -bare.size(1) :]
+    if bare.shape != known.shape or _close(bare, known, scale):
+        return
+    shorter = outputs(model, ids[:, : T - 1])[:, -1]  # (B, V): what position T - 2 says when nothing follows it
+    leaks = bare.size(1) > 1 and not _close(bare[:, -2], shorter, scale)
+    seen = f"without targets the logits differ by {_gap(bare, known):.2g} from those with targets"
+    if leaks:
+        probes.found("mask-missing", f"{seen}, and there they depend on later tokens")
+    else:
+        probes.found("model-differs", seen)
 
 
 def _future(probes: Probes, model: Written, ids: Tensor, before: Tensor, scale: float, V: int) -> None:
