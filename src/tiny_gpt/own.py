@@ -98,4 +98,8 @@ class Source:
 
     def saved(self) -> dict[str, Any]:
         """As a checkpoint holds it."""
-        return {"file": self.file, "text": self.text, "name": self.name, "sha256": self.sha256}
+        return {**self.told(), "text": self.text}
+
+    def told(self) -> dict[str, str]:
+        """As the provenance of an exported model names it."""
+        return {"file": self.file, "name": self.name, "sha256": self.sha256}
