@@ -140,7 +140,8 @@ def _header(data: bytes) -> dict[str, Any]:
 
 def carried() -> list[str]:
     """The names of the book's own models that the package carries, the smallest first; STRANGERS is none of them."""
-    return [path.stem for path in sorted(FOLDER.glob("shakespeare-*.safetensors"), key=lambda path: path.stat().st_size)]
+    files = FOLDER.glob("shakespeare-*.safetensors")
+    return [path.stem for path in sorted(files, key=lambda path: path.stat().st_size)]
 
 
 @cache
@@ -163,9 +164,9 @@ def make(
     """Train a preset on Shakespeare from its seed, as ``make weights`` does, and put the model into ``trained``.
 
     ``file`` is one with a TinyGPT of its own, which is then trained in the place of the book's and gives the model its
-    name. ``out`` is the folder of ``train``'s checkpoints; a run that is in there goes on. ``record`` is a JSON file for what
-    happened: the curve and the samples, device, seconds, versions, ``commit``, seed. A model of more than a million
-    parameters is stored in int8.
+    name. ``out`` is the folder of ``train``'s checkpoints; a run that is in there goes on. ``record`` is a JSON file
+    for what happened: the curve and the samples, device, seconds, versions, ``commit``, seed. A model of more than a
+    million parameters is stored in int8.
     """
     text = load_shakespeare()
     tokenizer = CharTokenizer(text)

@@ -1,6 +1,6 @@
 """A GPT by another hand, under names of its own: what a reader's finished file can look like.
 
-The model ``strangers`` beside it was trained with these classes: ``make weights FILE=src/tiny_gpt/trained/strangers.py``.
+The model ``strangers`` beside it was trained with these classes, by ``make weights`` with FILE.
 """
 
 from dataclasses import dataclass
