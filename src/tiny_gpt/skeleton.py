@@ -35,8 +35,10 @@ class TinyGPT(nn.Module):
         self.config = config
 
     def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        raise NotImplementedError  # your code here: idx and targets are (B, T); return logits and loss
+        # your code here: idx and targets are (B, T); return logits and loss
+        raise NotImplementedError("forward is not written yet")
 
     @torch.no_grad()
     def generate(self, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None) -> Tensor:
-        raise NotImplementedError  # your code here: return the prompt and what follows, (B, T + max_new_tokens)
+        # your code here: return the prompt and what follows, (B, T + max_new_tokens)
+        raise NotImplementedError("generate is not written yet")
