@@ -80,9 +80,10 @@ bench: .venv/made-dev bench/node_modules/made book ## measure what is how fast, 
 	$(BIN)/python bench/bench.py
 
 weights: PRESET ?= cpu
-weights: .venv/made ## train a model that the package carries again, from its seed: PRESET=cpu (minutes) or cpu-long
+weights: NAME = $(or $(basename $(notdir $(FILE))),$(PRESET))
+weights: .venv/made ## train a model that the package carries again, from its seed: PRESET=cpu (minutes) or cpu-long; FILE=src/tiny_gpt/trained/strangers.py
 	OMP_NUM_THREADS=1 $(BIN)/python -c "from tiny_gpt import weights; \
-	  weights.make('$(PRESET)', '_build/weights/$(PRESET)', 'book/assets/runs/$(PRESET).json', '$(shell git rev-parse HEAD)')"
+	  weights.make('$(PRESET)', '_build/weights/$(NAME)', 'book/assets/runs/$(NAME).json', '$(shell git rev-parse HEAD)', '$(FILE)')"
 
 clinic: .venv/made ## train the clinic's patients again, from their seeds (minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -c "from tiny_gpt import clinic; clinic.make()"

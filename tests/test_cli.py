@@ -257,10 +257,11 @@ def test_a_terminal_without_a_character_shows_its_number(tmp_path):
 
 
 def test_a_file_to_begin_with(in_here, refused, tmp_path):
-    mine = tmp_path / "my_tiny_gpt.py"
+    mine = tmp_path / "my_gpt.py"
     code, out, _ = in_here("start", mine)
     assert code == 0
-    assert f"tiny-gpt check {mine}" in out
+    assert f"Next: tiny-gpt check {mine}" in out
+    assert f"tiny-gpt train --model {mine}" in mine.read_text()
     code, out, _ = in_here("check", mine)
     assert code == 1
     assert "not written yet" in out.lower()

@@ -10,5 +10,5 @@ def test_the_carried_models_are_there(tmp_path):
     site = build(tmp_path, {"index": "# Page\n\nText.\n"}, ["playground_models"])
     assert site.warnings == ""
     folder = site.outdir / "_static" / "models"
-    wanted = {file: text for name in weights.carried() for file, text in scripts(name).items()}
+    wanted = {file: text for name in (*weights.carried(), weights.STRANGERS) for file, text in scripts(name).items()}
     assert {path.name: path.read_text() for path in folder.iterdir()} == wanted

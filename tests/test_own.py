@@ -1,17 +1,19 @@
 """own.py and the way of a reader's model: trained under its own names, resumed, sampled, exported, shown in a page."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from test_train import SHORT, TOKENIZER, TRAIN, VALID, Stop, same, stop_at
 from variants.mutants import text
 
-from tiny_gpt import weights
+from tiny_gpt import heads, weights
+from tiny_gpt.cli import main
 from tiny_gpt.model import GPTConfig, TinyGPT
-from tiny_gpt.own import Source, build, load_my, model_class
+from tiny_gpt.own import Source, build, load_my, model_class, split_name
 from tiny_gpt.rng import seeded
-from tiny_gpt.roles import NotCarriedOver, carried_over, matrices_of_blocks
+from tiny_gpt.roles import NotCarriedOver, attention_weights, carried_over, matrices_of_blocks
 from tiny_gpt.sampling import stream_text
 from tiny_gpt.train import load_checkpoint, train
 from tiny_gpt.widgets import Playground
@@ -164,3 +166,111 @@ def test_what_changed_names_the_first_line():
     assert Source("b.py", before.text, "TinyGPT").change_from(before) == ""
     after = Source("a.py", "one\n2\nthree\nfour\n", "TinyGPT")
     assert after.change_from(before) == "2 places of a.py changed, the first in line 2: 'two' is now '2'"
+
+
+def test_a_file_that_is_not_there_yet_lends_the_packages_parts(tmp_path):
+    path = tmp_path / "my_gpt.py"
+    assert load_my(path, instead=heads) is heads
+    path.write_text("class Head: pass\n")
+    half = load_my(path, instead=heads)
+    assert half.Head.__module__ == "own_my_gpt"
+    assert half.Block is heads.Block
+    with pytest.raises(AttributeError):
+        half.Nothing  # noqa: B018
+
+
+def test_the_class_may_be_named_and_else_is_what_the_checker_takes(tmp_path):
+    assert split_name("C:\\a\\my.py") == (Path("C:\\a\\my.py"), None)
+    assert split_name("a/my.py:Writer") == (Path("a/my.py"), "Writer")
+    (tmp_path / "my.py").write_text("from torch import nn\nclass GPT(nn.Module): pass\nclass Writer(nn.Module): pass\n")
+    module = load_my(tmp_path / "my.py")
+    assert model_class(module) is module.GPT
+    assert model_class(module, "Writer") is module.Writer
+
+
+@pytest.mark.parametrize("part", [lambda: heads.Head(12, 4, 8), lambda: heads.Block(12, 3, 8)])
+def test_the_weights_that_a_part_uses_are_read_off_what_it_computes(part, generator):
+    with seeded(1):
+        module = part()
+    x = torch.randn(1, 5, 12, generator=generator)
+    P = attention_weights(module, x)  # (H, T, T)
+    inner = [module] if isinstance(module, heads.Head) else list(module.sa.heads)
+    read = x if isinstance(module, heads.Head) else module.ln1(x)
+    for head, found in zip(inner, P, strict=True):
+        scores = head.query(read)[0] @ head.key(read)[0].T / 2
+        assert torch.allclose(found, scores.masked_fill(head.tril[:5, :5] == 0, -torch.inf).softmax(-1), atol=1e-6)
+    assert module.training
+    with pytest.raises(ValueError, match="mixes no positions"):
+        attention_weights(heads.FeedForward(12), x)
+
+
+# --- The whole way, with the command line -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def way(capfd, tmp_path, monkeypatch):
+    """``way("check", "my_gpt.py")``: a command in a folder of its own: (exit code, all that it prints)."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("to be, or not to be: that is the question.\n" * 40)
+
+    def call(*args):
+        with pytest.raises(SystemExit) as end:
+            main([str(arg) for arg in args])
+        return end.value.code, "".join(capfd.readouterr())
+
+    return call
+
+
+SMALL = ("--data", "text.txt", "--preset", "cpu", "--device", "cpu", "--block-size", 8, "--n-layer", 2, "--n-head", 2)
+SMALL += ("--n-embd", 8, "--batch-size", 2, "--eval-batches", 2, "--max-steps", 3, "--warmup-steps", 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["separate_qkv", "mha_module", "head_list"])
+def test_five_commands_lead_from_the_empty_file_to_one_that_a_page_reads(way, name):
+    assert way("start", "my_gpt.py")[0] == 0
+    code, said = way("check", "my_gpt.py")
+    assert code == 1
+    assert "not written yet" in said
+    Path("my_gpt.py").write_text(text(name))
+    code, said = way("check", "my_gpt.py")
+    assert code == 0
+    assert said.strip().endswith("Next: tiny-gpt train --model my_gpt.py --out runs/mine")
+    code, said = way("train", "--model", "my_gpt.py", "--out", "runs/mine", *SMALL)
+    assert code == 0
+    assert "the checker finds nothing wrong" in said
+    assert "Next: tiny-gpt sample --out runs/mine" in said
+    Path("my_gpt.py").write_text("raise SystemExit('sample and export never run the file')")
+    Path("runs/mine/my_gpt.py").write_text("raise SystemExit('nor its copy')")
+    assert way("sample", "--out", "runs/mine", "--prompt", "to", "--max-new-tokens", 5, "--device", "cpu")[0] == 0
+    assert way("export", "runs/mine", "mine.safetensors", "--data", "text.txt")[0] == 0
+    assert weights.load("mine.safetensors")[2]["own"]["file"] == "my_gpt.py"
+
+
+@pytest.mark.slow
+def test_a_wrong_model_is_told_so_at_each_door_and_goes_through_none_unseen(way):
+    source = text("separate_qkv")
+    scale = " * self.head_dim**-0.5"
+    assert source.count(scale) == 1
+    Path("my_gpt.py").write_text(source.replace(scale, ""))
+    code, said = way("check", "my_gpt.py")
+    assert code == 1
+    assert "scale-missing" in said
+    assert "Next" not in said
+    code, said = way("train", "--model", "my_gpt.py:TinyGPT", "--out", "runs/mine", *SMALL)
+    assert code == 0
+    assert "the checker finds scale-missing" in said
+    for command in (
+        ("sample", "--out", "runs/mine"),
+        ("export", "runs/mine", "mine.safetensors", "--data", "text.txt"),
+    ):
+        code, said = way(*command)
+        assert code == 2
+        assert "scaled by the head width" in said
+    assert not Path("mine.safetensors").exists()
+
+
+def test_a_loss_that_is_no_number_names_the_step_and_what_was_saved(mine, tmp_path):
+    Model = mine("separate_qkv", ("return logits, loss", "return logits, loss * float('nan')"))
+    with pytest.raises(FloatingPointError, match="the loss became nan at step 0"):
+        run(Model, out=tmp_path / "run")

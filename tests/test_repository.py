@@ -52,7 +52,7 @@ def test_a_file_says_first_what_it_is_for(path):
 ALLOWED = {  # which modules of the package each may import
     "model": set(), "heads": set(), "numpy_head": set(), "palette": set(), "check": set(), "rng": set(),
     "baselines": set(), "files": set(), "data": {"files"}, "figures": {"palette"}, "muon": set(), "team": set(),
-    "roles": {"check.anatomy", "check.causes", "check.places", "check.subject", "check.trace",
+    "roles": {"check.anatomy", "check.attention", "check.causes", "check.places", "check.subject", "check.trace",
               "model", "rng"}, "own": {"check.subject", "model"},
     "train": {"", "check.subject", "data", "files", "model", "muon", "rng", "roles", "team"}, "gpt2": {"model"},
     "sampling": {"data", "model"}, "weights": {"data", "files", "model", "roles", "train"},

@@ -61,7 +61,7 @@ def test_a_truncated_file_is_damaged(make, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", weights.carried())
+@pytest.mark.parametrize("name", [*weights.carried(), weights.STRANGERS])
 def test_a_carried_models_loss_is_what_its_provenance_says(shakespeare, name):
     model, tokenizer, provenance = weights.load(name)
     _, valid = split(tokenizer.encode(shakespeare))
@@ -73,8 +73,9 @@ def test_a_carried_models_loss_is_what_its_provenance_says(shakespeare, name):
 
 def test_the_committed_record_of_a_run_is_its_models_provenance():
     runs = Path(__file__).parents[1] / "book" / "assets" / "runs"
-    kept = [name for name in weights.carried() if (runs / f"{name.removeprefix('shakespeare-')}.json").exists()]
-    assert "shakespeare-cpu-long" in kept
+    every = [*weights.carried(), weights.STRANGERS]
+    kept = [name for name in every if (runs / f"{name.removeprefix('shakespeare-')}.json").exists()]
+    assert {"shakespeare-cpu-long", weights.STRANGERS} <= set(kept)
     for name in kept:
         record = json.loads((runs / f"{name.removeprefix('shakespeare-')}.json").read_text(encoding="utf-8"))
         model, _, provenance = weights.load(name)

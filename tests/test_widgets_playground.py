@@ -55,8 +55,19 @@ def test_each_character_is_where_the_seeds_number_falls(live):
 
 @pytest.mark.slow
 def test_the_pages_engine_writes_the_same(tmp_path, node_test):
-    (tmp_path / "model").write_bytes(weights.for_page("shakespeare-cpu"))
-    w, cases = Playground(), []
+    write_cases(tmp_path, node_test, Playground(), weights.for_page("shakespeare-cpu"))
+
+
+@pytest.mark.slow
+def test_the_pages_engine_writes_the_same_with_a_readers_model(tmp_path, node_test):
+    """One that was written and trained under names of its own, then exported: as its file has it."""
+    data = weights.for_page(weights.STRANGERS)
+    write_cases(tmp_path, node_test, Playground(*weights.from_bytes(data)[:2]), data)
+
+
+def write_cases(tmp_path, node_test, w, data):
+    (tmp_path / "model").write_bytes(data)
+    cases = []
     for prompt, temperature, top_k, seed in (
         (w.prompt, w.temperature, w.top_k, w.seed), ("To be, or not to be", 1.0, 5, 3), ("\n", 0, None, 1),
     ):  # fmt: skip
@@ -178,5 +189,11 @@ def test_provenance_is_said_in_words(same_in_js, bias):
             ("provenanceWords", [about, {**whole, "rounded_later": "int8"}], f"{sizes}{made}{loss}{later}"),
             ("provenanceWords", [about, {"step": 5, "text": {"a": 1}, "valid_loss": "x"}], f"{sizes} 5 updates."),
             ("provenanceWords", [about, "nonsense"], sizes),
+            (
+                "provenanceWords",
+                [about, {"own": {"file": "my_gpt.py", "name": "GPT"}}],
+                f"{sizes} Written in my_gpt.py, class GPT.",
+            ),
+            ("provenanceWords", [about, {"own": {"file": 3}}], sizes),
         ],
     )

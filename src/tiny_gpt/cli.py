@@ -48,8 +48,9 @@ class Train:
     cpu-long: a larger model, in an hour or two."""
     data: Path | None = None
     """A UTF-8 text file to train on; Shakespeare if not given."""
-    model: Path | None = None
-    """A file of your own with a class TinyGPT, to be trained in the place of the book's model. It is run here."""
+    model: str | None = None
+    """A file of your own with a class TinyGPT (or FILE:CLASS), to be trained in the place of the book's model. It is
+    run here, without the checker's protection."""
     resume: bool = False
     """Go on with the run in --out, with its own settings; its --data and --model have to be named again."""
 
@@ -219,9 +220,10 @@ def _train(command: Train) -> int:
         print(f"{text.name} ({text.source}): {len(text.text):,} characters, {tokenizer.vocab_size} of them different.")
     model: GPTConfig | type[nn.Module] = config
     if command.model is not None:
-        model = own.model_class(own.load_my(command.model))
+        file, name = own.split_name(command.model)
+        model = own.model_class(own.load_my(file), name)
         if leads:
-            print(_judged(command.model))
+            print(_judged(file, model.__name__), flush=True)
     history = train(
         model,
         train_ids,
@@ -238,19 +240,19 @@ def _train(command: Train) -> int:
         return 0
     step, loss = history.best
     print(f"Lowest validation loss {loss:.4f} nats a character, at step {step}: {command.out / 'best.pt'}")
-    print(f"Let it write: tiny-gpt sample --out {command.out}")
+    print(f"Next: tiny-gpt sample --out {command.out}")
+    print(f"      tiny-gpt export {command.out} mine.safetensors")
     return 0
 
 
-def _judged(file: Path) -> str:
+def _judged(file: Path, name: str) -> str:
     """What the checker says of a file that is about to be trained, in a line."""
-    report = check_file(file)
+    report = check_file(file, name)
     if report.passed:
         return f"{file}: the checker finds nothing wrong."
-    ids = ", ".join(finding.id for finding in report.findings)
     return (
-        f"{file}: the checker finds {ids} (tiny-gpt check {file} says more). It is trained all the same: watch how "
-        "much of that the curve shows."
+        f"{file}: the checker finds {', '.join(finding.id for finding in report.findings) or report.verdict} "
+        f"(tiny-gpt check {file} says more). It is trained all the same: watch how much of that the curve shows."
     )
 
 
@@ -266,10 +268,10 @@ def _start(command: Start) -> int:
     source = Path(__file__).with_name("skeleton.py").read_text(encoding="utf-8")
     try:
         with command.file.open("x", encoding="utf-8") as file:
-            file.write(source)
+            file.write(source.replace("FILE", str(command.file)))
     except FileExistsError:
         raise ValueError(f"{command.file} exists and is left as it is: name another file") from None
-    print(f"{command.file} is yours to fill in. Then: tiny-gpt check {command.file}")
+    print(f"{command.file} is yours to fill in. Next: tiny-gpt check {command.file}")
     return 0
 
 
@@ -278,9 +280,12 @@ def _check(command: Check) -> int:
         print(explain(command.explain))
         return 0
     if command.file is None:
-        raise ValueError("check needs a file: tiny-gpt check my_tiny_gpt.py")
+        raise ValueError("check needs a file: tiny-gpt check my_gpt.py")
     report = check_file(command.file, command.model, command.config)
     print(report.to_json() if command.json else report)
+    if report.passed and not command.json and command.file.suffix == ".py":
+        named = f":{command.model}" if command.model else ""
+        print(f"\nNext: tiny-gpt train --model {command.file}{named} --out runs/mine")
     return 0 if report.passed else 1
 
 

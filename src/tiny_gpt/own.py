@@ -4,6 +4,7 @@ import difflib
 import hashlib
 import importlib.util
 import inspect
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +13,23 @@ from typing import Any
 
 from torch import nn
 
+from .check.file import MODELS
 from .check.subject import Subject, located, said
 from .model import GPTConfig
 
 
-def load_my(path: str | Path) -> ModuleType:
+def load_my(path: str | Path, instead: ModuleType | None = None) -> ModuleType:
     """Run a reader's file and return it as a module: ``mine = load_my("my_gpt.py")``, then ``mine.TinyGPT``.
+
+    With ``instead``, what the file does not define comes from that module, and all does if there is no file.
 
     The file runs in this process, so only load one that you trust. Raises FileNotFoundError, or ValueError with the
     reader's line if the file cannot be read to its end.
     """
     path = Path(path)
     if not path.is_file():
+        if instead is not None:
+            return instead
         raise FileNotFoundError(f"there is no file {path}: tiny-gpt start {path} begins one")
     name = f"own_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -40,17 +46,28 @@ def load_my(path: str | Path) -> ModuleType:
         raise ValueError(f"{path} could not be read to its end: {said(error)}{where}") from error
     finally:
         sys.path.remove(str(path.resolve().parent))
+    if instead is not None:
+        module.__dict__.setdefault("__getattr__", lambda name: getattr(instead, name))
     return module
 
 
 def model_class(module: ModuleType, name: str | None = None) -> type[nn.Module]:
-    """The class of the model in a reader's module: ``name``, else TinyGPT. Raises ValueError with what is there."""
-    found = getattr(module, name or "TinyGPT", None)
+    """The class of the model in a reader's module: ``name``, else TinyGPT or what else the checker looks for.
+
+    Raises ValueError with what is there.
+    """
+    found = next((vars(module)[n] for n in ([name] if name else MODELS) if n in vars(module)), None)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         classes = [n for n, c in vars(module).items() if isinstance(c, type) and c.__module__ == module.__name__]
         file = Path(module.__file__ or module.__name__).name
         raise ValueError(f"{file} has no model class {name or 'TinyGPT'}: it has {', '.join(classes) or 'no class'}")
     return found
+
+
+def split_name(spec: str) -> tuple[Path, str | None]:
+    """The file and the class in FILE or FILE:CLASS."""
+    named = re.fullmatch(r"(.+\.py):(\w+)", spec)
+    return (Path(named[1]), named[2]) if named else (Path(spec), None)
 
 
 def build(Model: type[nn.Module], sizes: GPTConfig) -> nn.Module:
@@ -98,4 +115,8 @@ class Source:
 
     def saved(self) -> dict[str, Any]:
         """As a checkpoint holds it."""
-        return {"file": self.file, "text": self.text, "name": self.name, "sha256": self.sha256}
+        return {**self.told(), "text": self.text}
+
+    def told(self) -> dict[str, str]:
+        """As the provenance of an exported model names it."""
+        return {"file": self.file, "name": self.name, "sha256": self.sha256}

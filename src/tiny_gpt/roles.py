@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from .check.anatomy import Anatomy, dissect
+from .check.attention import operands
 from .check.causes import CAUSES
 from .check.places import ZERO, NotCarriedOver, Places, gathered
 from .check.subject import Subject, outputs
@@ -34,9 +35,9 @@ class Roles:
     config: GPTConfig
     places: Mapping[str, Tensor]
 
-    def state_dict(self, model: nn.Module) -> dict[str, Tensor]:
-        """The reader's weights under the book's names, float32, for ``TinyGPT(self.config)``."""
-        state = gathered(dict(self.places), [p.detach().float().cpu() for p in model.parameters()])
+    def state_dict(self, model: nn.Module, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+        """The reader's weights under the book's names, for ``TinyGPT(self.config)``."""
+        state = gathered(dict(self.places), [p.detach().to("cpu", dtype) for p in model.parameters()])
         return {**state, "lm_head.weight": state["wte.weight"]}
 
 
@@ -95,6 +96,21 @@ def matrices_of_blocks(model: nn.Module, config: GPTConfig) -> list[nn.Parameter
     return [p for p in model.parameters() if p.dim() == 2 and p not in outside]
 
 
+def attention_weights(module: nn.Module, x: Tensor) -> Tensor:
+    """The attention weights (H, T, T) of a head, an attention or a block that somebody wrote, on one text x (1, T, C).
+
+    Raises ValueError if none can be seen in what the module computes.
+    """
+    was_training = module.training
+    with torch.no_grad(), recorded(1, x.size(1), [x], list(module.parameters())) as trace:
+        module.eval()(x)
+    module.train(was_training)
+    mixes = [event for event in trace.events if event.kind == "pair" and event.scores is not None]
+    if not mixes:
+        raise ValueError(f"{type(module).__name__} mixes no positions by weights that can be seen")
+    return torch.cat([operands(mix).P for mix in mixes])
+
+
 # --- One run of the loud copy -----------------------------------------------------------------------------------------
 
 
@@ -142,6 +158,7 @@ def prove(model: nn.Module, roles: Roles, tolerance: float = 1e-5) -> TinyGPT:
     ours.load_state_dict(roles.state_dict(model))
     ours.eval()
     double, theirs = copy.deepcopy(ours).double(), copy.deepcopy(model).cpu().double().eval()
+    double.load_state_dict(roles.state_dict(model, torch.float64))  # loud weights in float32 would be another model
     N, V = roles.config.block_size, roles.config.vocab_size
     draws = torch.Generator().manual_seed(2)
     for T in sorted({1, 2, N // 2 + 1, N}):

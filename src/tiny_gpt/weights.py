@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors import torch as safetensors
 from torch import Tensor, nn
 
+from . import own
 from .data import CharTokenizer, load_shakespeare, split
 from .files import write_beside
 from .model import GPTConfig, TinyGPT
@@ -26,6 +27,7 @@ from .train import PRESETS, History, TrainConfig, evaluate, fingerprint, load_ch
 
 FOLDER = Path(__file__).with_name("trained")
 FORMAT = "tiny-gpt weights 1"
+STRANGERS = "strangers"  # a model by another hand, trained with its own classes: trained/strangers.py
 
 Provenance = dict[str, Any]  # where a model comes from: JSON
 
@@ -137,8 +139,9 @@ def _header(data: bytes) -> dict[str, Any]:
 
 
 def carried() -> list[str]:
-    """The names of the models that the package carries, the smallest first."""
-    return [path.stem for path in sorted(FOLDER.glob("*.safetensors"), key=lambda path: path.stat().st_size)]
+    """The names of the book's own models that the package carries, the smallest first; STRANGERS is none of them."""
+    files = FOLDER.glob("shakespeare-*.safetensors")
+    return [path.stem for path in sorted(files, key=lambda path: path.stat().st_size)]
 
 
 @cache
@@ -156,12 +159,14 @@ def make(
     out: str | os.PathLike[str] | None = None,
     record: str | os.PathLike[str] | None = None,
     commit: str = "",
+    file: str = "",
 ) -> None:
     """Train a preset on Shakespeare from its seed, as ``make weights`` does, and put the model into ``trained``.
 
-    ``out`` is the folder of ``train``'s checkpoints; a run that is in there goes on. ``record`` is a JSON file for what
-    happened: the curve and the samples, device, seconds, versions, ``commit``, seed. A model of more than a million
-    parameters is stored in int8.
+    ``file`` is one with a TinyGPT of its own, which is then trained in the place of the book's and gives the model its
+    name. ``out`` is the folder of ``train``'s checkpoints; a run that is in there goes on. ``record`` is a JSON file
+    for what happened: the curve and the samples, device, seconds, versions, ``commit``, seed. A model of more than a
+    million parameters is stored in int8.
     """
     text = load_shakespeare()
     tokenizer = CharTokenizer(text)
@@ -169,9 +174,11 @@ def make(
     sizes, plan = PRESETS[preset]
     config = GPTConfig(vocab_size=tokenizer.vocab_size, **sizes)
     resume = out is not None and (Path(out) / "last.pt").exists()
-    history = train(config, train_ids, valid_ids, plan, tokenizer=tokenizer, out=out, resume=resume)
+    model = own.model_class(own.load_my(file)) if file else config
+    history = train(model, train_ids, valid_ids, plan, tokenizer=tokenizer, out=out, resume=resume, sizes=config)
     FOLDER.mkdir(exist_ok=True)
-    finish(FOLDER / f"shakespeare-{preset}.safetensors", history, plan, tokenizer, valid_ids, record, commit)
+    name = Path(file).stem if file else f"shakespeare-{preset}"
+    finish(FOLDER / f"{name}.safetensors", history, plan, tokenizer, valid_ids, record, commit)
 
 
 def finish(
@@ -184,8 +191,8 @@ def finish(
     commit: str = "",
 ) -> None:
     """Save a run's model with its provenance; its ``valid_loss`` is that of the weights as the file has them."""
-    model = history.model
-    assert model is not None  # train has put it there
+    assert history.model is not None  # train has put it there
+    model = carried_over(history.model)
     run = {f: getattr(history, f) for f in ("eval_step", "train_loss", "valid_loss", "seconds", "samples")}
     about = {
         "text": "Tiny Shakespeare, first 90 % of the characters",
@@ -197,6 +204,8 @@ def finish(
         "run": {**run, "seconds": [round(s, 1) for s in history.seconds]},
         "exact_whole_valid_loss": whole_loss(model.eval(), valid_ids),  # before they were rounded
     }
+    if model is not history.model:
+        about["own"] = own.Source.of(history.model).told()
     int8 = model.get_num_params() > 1_000_000
     _save_measured(path, model, tokenizer, valid_ids, plan, about, int8)
     if record is not None:
@@ -243,7 +252,7 @@ def export(
     before = evaluate(model, valid_ids, plan)
     about = {"step": meta["step"], "data": meta["data"], **meta["versions"], "exact_valid_loss": before}
     if meta["own"]:
-        about["own"] = {key: meta["own"][key] for key in ("file", "name", "sha256")}
+        about["own"] = own.Source(*(meta["own"][key] for key in ("file", "text", "name"))).told()
     return before, _save_measured(path, model, tokenizer, valid_ids, plan, about, int8)
 
 

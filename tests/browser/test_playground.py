@@ -386,7 +386,11 @@ def files(tmp_path_factory):
     with seeded(3):
         model = TinyGPT(GPTConfig(tokenizer.vocab_size, 16, 2, 2, 16)).eval()
     weights.save(
-        folder / "mine.safetensors", model, tokenizer, {"text": "<b>my text</b>", "valid_loss": 1.25}, int8=True
+        folder / "mine.safetensors",
+        model,
+        tokenizer,
+        {"text": "<b>my text</b>", "valid_loss": 1.25, "own": {"file": "my_gpt.py", "name": "TinyGPT"}},
+        int8=True,
     )
     good = (folder / "mine.safetensors").read_bytes()
     weights.save(folder / "greek.safetensors", model, CharTokenizer("αβγδεζηθικλμνξο"), {})
@@ -439,8 +443,8 @@ def test_the_readers_own_model(play, files, scheme, how):
     settings = dict(zip(names, playing.trait(*names), strict=True))
     assert playing.trait("text") == Playground(model, tokenizer, **settings).text
     about = playing.root.locator(".tgw-about").inner_text()
-    assert about.startswith("mine.safetensors · ")
-    assert "Trained on <b>my text</b>. Validation loss 1.250 nats" in about
+    assert about.startswith("Your model, mine · ")
+    assert "Written in my_gpt.py, class TinyGPT. Trained on <b>my text</b>. Validation loss 1.250 nats" in about
     playing.view("Attention", "mouse")
     assert playing.root.get_by_role("radio").count() == 4
     playing.root.get_by_role("button", name="Small model").click()

@@ -8,7 +8,7 @@ from .static_files import publish
 
 def write(app):
     if app.builder.format == "html":
-        for name in weights.carried():
+        for name in (*weights.carried(), weights.STRANGERS):
             for file, text in scripts(name).items():
                 publish(app, f"models/{file}", text)
 

@@ -51,6 +51,8 @@ export function provenanceWords(config, provenance) {
   add("on ", device);
   add("torch ", torch);
   const parts = [sizes];
+  const { file, name } = provenance?.own ?? {}; // of a model that a reader wrote
+  if (typeof file === "string" && file) parts.push(`Written in ${file.slice(0, 80)}${typeof name === "string" ? `, class ${name.slice(0, 80)}` : ""}.`);
   if (made.length) parts.push(`${made.join(", ").replace(/^./, (c) => c.toUpperCase())}.`);
   if (Number.isFinite(loss)) {
     const when = later ? ", measured before its weights were rounded to 8 bits" : "";
@@ -601,7 +603,7 @@ function build({ model, root, put, redraw }) {
   const offers = h("div", { class: "tgw-offers" });
   const progress = h("progress", { max: 1, "aria-label": "Loading the model" });
   const file = h("input", { type: "file", accept: ".safetensors", hidden: true, tabIndex: -1 });
-  const own = (chosen) => chosen && change(use({ name: "own", title: chosen.name }, async () => chosen));
+  const own = (chosen) => chosen && change(use({ name: "own", title: `Your model, ${chosen.name.replace(/\.safetensors$/, "")}` }, async () => chosen));
   file.addEventListener("change", () => {
     own(file.files[0]);
     file.value = "";

@@ -30,6 +30,7 @@ PART = 2**19  # bytes of a model in one script of the site
 class Playground(Explorer):
     """The models that the package carries, or ``Playground(model, tokenizer)`` for one of your own.
 
+    With ``stranger`` a model by another hand is offered too (``weights.STRANGERS``).
     ``prompt`` is continued by ``length`` characters, at ``temperature`` (0 to 5) and ``top_k`` (None for all), with
     numbers that depend on ``seed`` alone. ``text`` is what was written, and ``record`` tells of each of its characters
     ``[probability, [[character, probability], ...]]``, the likeliest first. ``write()`` writes in Python what the page
@@ -60,12 +61,19 @@ class Playground(Explorer):
     sent = traitlets.Unicode().tag(sync=True)  # the name of the one that `weights` are of
     weights = traitlets.Bytes().tag(sync=True)  # a safetensors file
 
-    def __init__(self, model: nn.Module | None = None, tokenizer: CharTokenizer | None = None, **traits: Any):
+    def __init__(
+        self,
+        model: nn.Module | None = None,
+        tokenizer: CharTokenizer | None = None,
+        *,
+        stranger: bool = False,
+        **traits: Any,
+    ):
         if (model is None) != (tokenizer is None):
             raise ValueError("a model and its tokenizer belong together: give both, or neither for the carried ones")
         if model is None or tokenizer is None:
             self._model, self._tokenizer, _ = weights.from_bytes(weights.for_page(weights.carried()[0]))
-            models = [carried(name) for name in weights.carried()]
+            models = [carried(name) for name in (*weights.carried(), *[weights.STRANGERS] * stranger)]
         else:
             self._own, self._model, self._tokenizer = model, carried_over(model), tokenizer
             models = [{"name": "live", "title": "Your model", "config": asdict(self._model.config), "provenance": None}]
@@ -141,10 +149,10 @@ def carried(name: str) -> dict[str, Any]:
     """What the page knows of a carried model before it has its weights."""
     data = weights.for_page(name)
     about = weights.about(data)
-    title = "Small model" if name == weights.carried()[0] else "Large model"
+    titles = {weights.carried()[0]: "Small model", weights.STRANGERS: "A stranger's model"}
     return {
         "name": name,
-        "title": title,
+        "title": titles.get(name, "Large model"),
         "bytes": len(data),
         "parts": [file.removesuffix(".js") for file in scripts(name)],
         "config": about["config"],
