@@ -1,7 +1,11 @@
 """Tiny GPT: the package behind the book. Importing it defines names and does nothing else."""
 
-from .data import CharTokenizer, get_batch, load_shakespeare, load_text, split
-from .model import GPTConfig, TinyGPT
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .data import CharTokenizer, get_batch, load_shakespeare, load_text, split
+    from .model import GPTConfig, TinyGPT
 
 __version__ = "0.1.0"
 __all__ = [
@@ -14,3 +18,12 @@ __all__ = [
     "load_text",
     "split",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The names above, when they are asked for: they need PyTorch, which takes seconds, and ``--help`` does not."""
+    if name in ("data", "model"):
+        return importlib.import_module(f".{name}", __name__)
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(".model" if name in ("GPTConfig", "TinyGPT") else ".data", __name__), name)
