@@ -30,7 +30,7 @@ TRAIN = "Train a model on a text, Shakespeare if none is named. The defaults sho
 
 @dataclass(frozen=True)
 class Unread:
-    """Stands for the flags of ``train``, which are in train/command.py, while another command is read."""
+    """Stands for the flags of ``train``, which are in cli_train.py, while another command is read."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def main(args: Sequence[str] | None = None) -> None:
 def _parse(args: list[str]) -> Any:
     train: Any = Annotated[Unread, subcommand("train", description=TRAIN)]
     if args[:1] == ["train"]:
-        from .train.command import Train, default
+        from .cli_train import Train, default
 
         train = Annotated[Train, subcommand("train", description=TRAIN, default=default(args))]
     commands: Any = (
@@ -191,7 +191,7 @@ def _one_line(box: str, command: str) -> str:
 
 
 def _train(command: Any) -> int:
-    from .train.command import run
+    from .cli_train import run
 
     return run(command)
 

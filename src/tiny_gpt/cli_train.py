@@ -9,14 +9,13 @@ import torch
 from torch import nn
 from tyro.conf import Suppress, arg
 
-from .. import own
-from ..check.file import check_file
-from ..data import CharTokenizer, load_text, split
-from ..model import GPTConfig
-from ..team import Team
-from .checkpoint import latest, read, settings
-from .config import PRESETS, TrainConfig
-from .loop import train
+from . import own
+from .check.file import check_file
+from .data import CharTokenizer, load_text, split
+from .model import GPTConfig
+from .team import Team
+from .train import PRESETS, TrainConfig, train
+from .train.checkpoint import latest, read, settings
 
 
 @dataclass(frozen=True)
