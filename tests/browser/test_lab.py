@@ -32,7 +32,7 @@ display(ScalingExplorer(), MaskExplorer(), ShapeWalk(), Clinic(), LossCurve(30, 
 display(Quiz(questions, key="q"), Playground())
 """
 # What lets a cell come and go, moves to another, or changes its kind, in the notebook's command mode.
-KEYS = ["ArrowDown", "ArrowUp", "ArrowRight", "ArrowLeft", "a", "b", "x", "m", "j", "k", "d", "d"]
+KEYS = ["ArrowDown", "ArrowRight", "b", "m", "d", "d"]
 
 
 @pytest.fixture
