@@ -7,6 +7,7 @@ It is printed twice: the second time the contents know on which page each chapte
 
 import re
 import sys
+from datetime import date
 from html import escape
 from pathlib import Path
 from urllib.parse import urldefrag, urljoin
@@ -16,6 +17,8 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import sync_playwright
 from pypdf import PdfReader
 
+from tiny_gpt import __version__
+
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "_build" / "html"
 PDF = ROOT / "_build" / "tiny-gpt.pdf"
@@ -23,11 +26,13 @@ ADDRESSES = ("href", "xlink:href", "src")  # attributes that lead somewhere
 NAMES = ("aria-labelledby", "aria-describedby", "for")  # attributes that hold an id
 
 STYLE = """
-  @page { size: A4; margin: 20mm 18mm 22mm }
+  @page { size: A4; margin: 22mm 26mm 24mm }
   html { font-size: 10.5pt }
   body { display: block; background: none; padding: 0 }
   article { max-width: none; overflow: visible; break-before: page; padding: 0 }
-  article :is(p, ul, ol, dl) { max-width: none }
+  /* One measure for all: the page's. On a screen prose is narrower than code; on paper that looks like a mistake. */
+  article :is(p, ul, ol, dl, blockquote, section, table, figure, .admonition, pre), .static-widget
+    { max-width: none !important }
   .cover { break-after: page; padding-top: 60mm; text-align: center }
   .contents li { list-style: none; display: flex; gap: 1em }
   .contents li span { margin-left: auto; font-variant-numeric: tabular-nums }
@@ -61,7 +66,7 @@ def article(page: str, pages: set[str]) -> tuple[str, str]:
     """(title, HTML) of a page's article, whose ids and links are those of the single page."""
     soup = BeautifulSoup((SITE / f"{page}.html").read_text(encoding="utf-8"), "html.parser")
     main = soup.select_one("article")
-    for junk in main.select("script, noscript, .headerlink, .prev-next-footer, link"):
+    for junk in main.select("script, noscript, .headerlink, .prev-next-footer, link, button"):
         junk.decompose()
     for folded in main.select("details"):
         folded["open"] = ""
@@ -102,7 +107,9 @@ def single_page(parts, titles, articles, numbers) -> str:
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     head = f'<meta charset="utf-8"><title>{escape(config["title"])}</title>'
     head += f'<link rel="stylesheet" href="_static/bundle.css"><style>{STYLE}</style>'
-    cover = f'<section class="cover"><h1>{escape(config["title"])}</h1><p>{escape(config["author"])}</p></section>'
+    today = date.today()
+    cover = f'<section class="cover"><h1>{escape(config["title"])}</h1><p>{escape(config["author"])}</p>'
+    cover += f"<p>Version {__version__}, printed on {today.day} {today:%B %Y}</p></section>"
     body = cover + contents(parts, titles, numbers) + "".join(articles[page] for _, pages in parts for page in pages)
     html = '<html lang="en" data-theme="light" data-mode="light">'
     return f"<!doctype html>{html}<head>{head}</head><body>{body}</body></html>"

@@ -660,11 +660,11 @@ def command(capfd):
 
 
 def test_the_command_on_a_right_file(command, tmp_path):
-    file = tmp_path / "my_tiny_gpt.py"
+    file = tmp_path / "my_gpt.py"
     file.write_text(Path(model.__file__).read_text())
     code, out, _ = command(file)
     assert code == 0, out
-    assert "my_tiny_gpt.py, TinyGPT" in out
+    assert "my_gpt.py, TinyGPT" in out
 
 
 def test_the_command_on_a_wrong_file_in_json(command, tmp_path):

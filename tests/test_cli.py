@@ -149,6 +149,8 @@ def test_help_names_flags_and_units(in_here, monkeypatch):
     ("args", "says"),
     [(["train", "--n-head", "3"], "n_embd=128 is not divisible by n_head=3"),
      (["train", "--preset", "tpu"], "'tpu'"), (["train", "--nonsense"], "--nonsense"), ([], "train, sample"),
+     (["train", "--nonsense"], "See tiny-gpt train --help"), (["export"], "RUN"),
+     (["train", "--resume", "--from", "nowhere"], "there is no checkpoint nowhere"),
      (["train", "--max-steps"], "--max-steps"), (["train", "--beta1", "2"], "beta1 must lie in [0, 1), got 2.0"),
      (["train", "--data", "nowhere.txt"], "there is no file nowhere.txt"),
      (["sample", "--out", "nowhere"], "there is no checkpoint nowhere")],
@@ -183,7 +185,7 @@ def test_a_run_is_not_written_over_by_the_command(trained, text):
     code, _, err = tiny_gpt_("train", "--out", trained[0], "--data", text, *TINY)
     assert code == 2
     assert err.count("\n") == 1
-    assert err.endswith("already holds a run: resume it, or choose another folder\n")
+    assert "already holds a run: resume it (--resume)" in err
 
 
 @pytest.mark.slow
@@ -212,6 +214,84 @@ def test_ctrl_c_and_resume_with_the_runs_own_settings(text, in_here, tmp_path):
     code, _, err = in_here("train", "--out", out, "--data", text, "--resume", "--max-steps", 700)
     assert code == 2
     assert "max_steps was 600, is 700" in err
+
+
+def test_a_finished_run_goes_on_in_another_with_a_schedule_that_is_said(trained, text, in_here, refused, tmp_path):
+    out, *_ = trained
+    args = ("train", "--from", out, "--out", tmp_path / "longer", "--data", text, "--max-steps", 4, "--device", "cpu")
+    code, printed, err = in_here(*args)
+    assert code == 0, err
+    assert f"begins with the weights of {out} after 20 updates" in printed
+    assert "2 updates up to 0.001, then down to 0.0001 at update 4" in printed
+    model, _, meta = load_checkpoint(tmp_path / "longer" / "last.pt")
+    assert (model.config.n_embd, meta["train_config"]["batch_size"], meta["step"]) == (8, 2, 4)
+    before, *_ = load_checkpoint(out / "last.pt")
+    # four updates of AdamW move a weight by about four learning rates at most: they are the other run's weights still
+    change = [(p - q).abs().max().item() for p, q in zip(model.parameters(), before.parameters(), strict=True)]
+    assert 0 < max(change) < 10e-3
+    refused("train", "--from", out, "--resume", "--out", tmp_path / "x", "--data", text, says="give one of the two")
+    assert "n_embd is 8 there, is 16" in in_here(*args, "--n-embd", 16, "--out", tmp_path / "x")[2]
+
+
+def test_help_and_version_need_no_pytorch(in_here):
+    code = (
+        "import sys\nfrom tiny_gpt.cli import main\ntry:\n  main([{0!r}])\nfinally: assert 'torch' not in sys.modules"
+    )
+    for asked in ("--help", "--version"):
+        subprocess.run([sys.executable, "-c", code.format(asked)], check=True, capture_output=True)
+    assert in_here("--version") == (0, f"tiny-gpt {tiny_gpt.__version__}\n", "")
+
+
+def test_line_ends_of_another_system_change_no_number_and_are_said(in_here, text, tmp_path):
+    """The same text as Windows saves it: the same vocabulary, the same losses."""
+    crlf = tmp_path / "crlf.txt"
+    crlf.write_bytes(b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode())
+    losses = []
+    for file in (text, crlf):
+        args = ("train", "--data", file, "--out", tmp_path / file.stem, *TINY, "--max-steps", 2)
+        code, printed, err = in_here(*args)
+        assert code == 0, err
+        losses.append(History.load(tmp_path / file.stem / "history.jsonl").loss)
+    assert losses[0] == losses[1]
+    assert "the byte-order mark was left out and 40 line ends of another system became \\n" in printed
+
+
+def test_a_prompt_is_taken_in_the_form_that_the_model_knows(in_here, tmp_path):
+    path = tmp_path / "cafe.txt"
+    path.write_text("caf\u00e9 noir, caf\u00e9 cr\u00e8me. " * 40, encoding="utf-8")
+    assert in_here("train", "--data", path, "--out", tmp_path / "run", *TINY, "--max-steps", 1)[0] == 0
+    write = ("sample", "--out", tmp_path / "run", "--max-new-tokens", 0, "--device", "cpu", "--prompt")
+    assert in_here(*write, "cafe\u0301") == (0, "caf\u00e9\n", "")
+
+
+def test_a_file_that_hides_the_package_is_pointed_out(in_here, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = in_here("start", "my_gpt.py")
+    assert (code, err) == (0, "")
+    code, _, err = in_here("start", "tiny_gpt.py")
+    assert code == 0
+    assert "tiny_gpt.py in this folder hides the book's package" in err
+    assert "my_gpt.py" in err
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(in_here, trained, text, tmp_path, monkeypatch):
+    def full(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    new = tmp_path / "new"
+    for args, file in (
+        (("start", new / "my_gpt.py"), "my_gpt.py"),
+        (("export", trained[0], new / "m.safetensors", "--data", text), "m.safetensors"),
+        (("train", "--out", new, "--data", text, *TINY, "--max-steps", 1), "history.jsonl"),
+    ):
+        new.mkdir(exist_ok=True)
+        code, _, err = in_here(*args)
+        assert code == 2
+        assert f"{new / file} could not be written (No space left on device), and nothing of it is left" in err
+        assert not list(new.iterdir())
+    monkeypatch.undo()
+    assert in_here("train", "--out", new, "--data", text, *TINY, "--max-steps", 1)[0] == 0
 
 
 def test_importing_the_package_is_only_importing():
@@ -268,6 +348,15 @@ def test_a_file_to_begin_with(in_here, refused, tmp_path):
     mine.write_text("x = 1  # hours of work\n")
     refused("start", mine, says="exists and is left as it is")
     assert mine.read_text() == "x = 1  # hours of work\n"
+
+
+def test_a_loss_that_hardly_falls_has_no_minus_before_its_zeros(trained, text, in_here, tmp_path, monkeypatch):
+    path = tmp_path / "m.safetensors"
+    path.touch()
+    monkeypatch.setattr("tiny_gpt.weights.export", lambda *_, **__: (2.0, 1.99999))
+    _, printed, _ = in_here("export", trained[0], path, "--data", text)
+    assert "2.0000 nats a character, +0.0000 by the rounding" in printed
+    assert "the same 20 batches" in printed
 
 
 def test_export_writes_one_file_and_prints_what_the_rounding_costs(trained, text, in_here, refused, tmp_path):

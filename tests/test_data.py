@@ -47,6 +47,19 @@ def test_unknown_characters_are_shown():
         CharTokenizer("?").encode("abcdefghijklmnopqrstuvwxyz")
 
 
+@pytest.mark.parametrize(("known", "typed"), [("é", "e\u0301"), ("e\u0301", "é"), ("a\n", "a\r\n"), ("\r\n", "\r\n")])
+def test_a_text_is_taken_in_the_form_that_the_vocabulary_has(known, typed):
+    tokenizer = CharTokenizer(known)
+    assert tokenizer.in_known_form(typed) == known
+    assert tokenizer.in_known_form("ü") == "ü"
+
+
+def test_a_long_vocabulary_is_not_listed_whole():
+    with pytest.raises(ValueError, match="and 1900 more") as error:
+        CharTokenizer("".join(map(chr, range(1000, 3000)))).encode("a")
+    assert len(str(error.value)) < 400
+
+
 @pytest.mark.parametrize("ids", [[3], [-1], torch.tensor([0, 7])])
 def test_ids_without_a_character_are_refused(ids):
     with pytest.raises(ValueError, match="outside 0 to 2"):
@@ -320,16 +333,30 @@ def test_a_damaged_cache_is_named_and_not_used(fresh):
 
 def test_load_text_takes_any_utf8_file_that_is_named(fresh, tmp_path):
     path = tmp_path / "faust.txt"
-    path.write_bytes("Da steh’ ich nun, ich armer Tor\r\n".encode())
+    path.write_text("Da steh’ ich nun, ich armer Tor\n", encoding="utf-8")
     text = load_text(path)
-    assert (text.name, text.is_shakespeare) == ("faust.txt", False)
-    assert text.text.endswith("Tor\r\n")  # as it is in the file
+    assert (text.name, text.is_shakespeare, text.mended) == ("faust.txt", False, "")
+    assert text.text.endswith("Tor\n")  # as it is in the file
     path.write_bytes(GOOD)
     assert load_text(path).is_shakespeare
     path.write_bytes("ä".encode("latin-1"))
     with pytest.raises(ValueError, match="not UTF-8"):
         load_text(path)
     path.write_bytes(b"")
+    with pytest.raises(ValueError, match="empty"):
+        load_text(path)
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_what_an_editor_adds_to_a_text_is_not_learned(tmp_path, end):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(("\ufeffone\ntwo\n".replace("\n", end)).encode())
+    text = load_text(path)
+    assert text.text == "one\ntwo\n"
+    assert (
+        text.mended == "Before reading, the byte-order mark was left out and 2 line ends of another system became \\n."
+    )
+    path.write_bytes("\ufeff".encode())
     with pytest.raises(ValueError, match="empty"):
         load_text(path)
 

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 import zipfile
 
 import nbformat
@@ -16,6 +18,8 @@ from tiny_gpt_book.notebooks import (  # through sphinx_project
     launchers,
     paragraph,
 )
+
+import tiny_gpt
 
 PAGE = (
     NOTEBOOK.replace("---\n", "---\naccelerator: GPU\n", 1)
@@ -139,11 +143,19 @@ def test_only_chapters_become_notebooks(made):
 def test_cells_that_are_the_books_own_and_outputs_are_left_out(made):
     _, notebook = made
     sources = [cell.source for cell in code(notebook)]
-    assert not any("glue" in source for source in sources)
+    assert not any("myst_nb" in source for source in sources)
     assert sources[1].endswith("value = 6 * 7")
-    assert sources[2].endswith("</svg>')")
-    assert sources[3:] == ["def add(a, b):\n    ...  # your code here"]
+    assert sources[2].endswith('\nglue("answer", value)')
+    assert sources[3].endswith("</svg>')")
+    assert sources[4:] == ["def add(a, b):\n    ...  # your code here"]
     assert not any(cell.outputs or cell.execution_count for cell in code(notebook))
+
+
+def test_a_number_of_the_build_is_marked_and_that_of_the_readers_run_is_printed(made, capsys):
+    cell = next(cell for cell in code(made[1]) if "glue(" in cell.source)
+    exec(cell.source, {"value": 43})
+    assert capsys.readouterr().out == "answer: 43\n"
+    assert "the book's own run" in prose(made[1])
 
 
 def test_folded_cells_are_folded_everywhere(made):
@@ -152,6 +164,7 @@ def test_folded_cells_are_folded_everywhere(made):
     assert [cell.source.split("\n")[0] for cell in folded] == [
         "# @title Set-up: run this cell first",
         "# @title Imports",
+        "# @title Numbers of the text, as your run has them",
         "# @title Draw Figure 1",
     ]
     assert all(cell.metadata["jupyter"]["source_hidden"] for cell in folded)
@@ -161,7 +174,7 @@ def test_the_constructs_become_markdown(made):
     text = prose(made[1])
     assert text.startswith("# A title with $x_1$\n\nA chapter of *A book*")
     assert "> **Audience and objectives**\n>\n> - **Before:** nothing (Chapter B).\n> - **Afterwards** all." in text
-    assert "Costs 5\\$ and a \\* star, `co|de`, Chapter B, here, and 42; see Fig. 1." in text
+    assert "Costs 5\\$ and a \\* star, `co|de`, Chapter B, here, and *42*; see Fig. 1." in text
     assert "$$\na = b \\tag{1}\n$$\n\nBy (1):" in text
     assert "| name | $x$ |\n| :-- | --: |\n| `a\\|b` | 2 |" in text
     assert "> A side note." in text
@@ -239,20 +252,34 @@ def test_a_code_span_holds_any_text(text):
 
 
 class Shell:
-    """Runs a first cell, with pip's line in it recorded."""
+    """Runs a first cell, with pip's line in it recorded; `works`: whether pip installs anything."""
 
-    def __init__(self, source, monkeypatch, found):
+    def __init__(self, source, monkeypatch, found, works=True):
         import importlib.util
 
         self.installed = []
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if found else None)
+        real = importlib.machinery.ModuleSpec("tiny_gpt", None, origin=tiny_gpt.__file__)
+        there = lambda name: real if found or (self.installed and works) else None  # noqa: E731
+        monkeypatch.setattr(importlib.util, "find_spec", there)
         source = re.sub(r"%pip (.*)", lambda m: f"pip(f{m[1]!r})", source)
         exec(compile(ast.parse(source), "first cell", "exec"), {"pip": self.installed.append})
 
 
 @pytest.mark.parametrize("source", [first_cell("a/b", "c0ffee", "", "w.whl"), first_cell("", "", "", "w.whl")])
-def test_the_first_cell_does_nothing_where_the_package_is(source, monkeypatch):
+def test_the_first_cell_says_that_it_worked_where_the_package_is(source, monkeypatch, capsys):
     assert Shell(source, monkeypatch, found=True).installed == []
+    assert capsys.readouterr().out == f"tiny_gpt {tiny_gpt.__version__} is here: go on with the next cell.\n"
+
+
+def test_the_first_cell_refuses_another_file_of_that_name_and_an_installation_that_failed(monkeypatch, tmp_path):
+    source = first_cell("a/b", "c0ffee", "", "w.whl")
+    with pytest.raises(ImportError, match=r"was not installed: above, pip says why"):
+        Shell(source, monkeypatch, found=False, works=False)
+    monkeypatch.undo()
+    (tmp_path / "tiny_gpt.py").write_text("class TinyGPT: pass\n")
+    source = ast.unparse(ast.parse(re.sub("%pip .*", "pass", source)))
+    done = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True)
+    assert re.search(r"ImportError: \S*tiny_gpt\.py hides the book's package.*my_gpt\.py", done.stderr)
 
 
 def test_the_first_cell_installs_the_commit_or_the_sites_wheel(monkeypatch):

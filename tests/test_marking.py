@@ -34,8 +34,8 @@ def handed_in(folder: Path, **files: str) -> list[str]:
 
 
 def test_submissions_lie_in_the_folder_or_in_one_for_each_learner(tmp_path):
-    files = dict.fromkeys(["b.py", "anna/my_tiny_gpt.py", "anna/deeper/not_this.py", "c/deeper/gpt.ipynb"], "")
-    assert handed_in(tmp_path, **files) == ["anna/my_tiny_gpt.py", "b.py", "c/deeper/gpt.ipynb"]
+    files = dict.fromkeys(["b.py", "anna/my_gpt.py", "anna/deeper/not_this.py", "c/deeper/gpt.ipynb"], "")
+    assert handed_in(tmp_path, **files) == ["anna/my_gpt.py", "b.py", "c/deeper/gpt.ipynb"]
 
 
 def test_of_several_files_in_a_learners_folder_those_that_define_a_gpt_are_submissions(tmp_path):

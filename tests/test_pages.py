@@ -229,8 +229,18 @@ CLAIMS = {  # fewest assertions and glued values that a page's outline promises
 @pytest.mark.parametrize("page", CHAPTERS)
 def test_a_page_keeps_its_claims(page):
     code = "\n".join(code for _, code in cells(CHAPTERS[page]))
+    assert page in CLAIMS, f"{page} is new: say in CLAIMS how many assertions and glued values it makes at least"
     claims = len(re.findall(r"^\s*assert ", code, re.M)) + len(re.findall(r"\bglue\(", code))
     assert claims >= CLAIMS[page], f"{page} makes {claims} claims"
+
+
+def test_a_readers_file_does_not_go_by_the_packages_name():
+    """Beside nanoGPT the lesson asks for that name; anywhere else such a file hides the package from Python."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = {page for page, text in PAGES.items() if re.search(r"(?<![\w/])tiny_gpt\.py", text)}
+    assert found <= {"drop_in", "intro"}  # intro says what the lesson asks for
+    named = [line for line in readme.splitlines() if "`tiny_gpt.py`" in line]
+    assert [line.count("anything but `tiny_gpt.py`") for line in named] == [1]
 
 
 def test_the_last_chapter_draws_the_curve_that_was_measured():

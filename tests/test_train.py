@@ -266,7 +266,7 @@ def test_history_as_json_lines_comes_back(tmp_path):
 def test_a_folder_with_a_run_is_not_written_over(tmp_path):
     run(out=tmp_path)
     before = (tmp_path / "last.pt").read_bytes()
-    with pytest.raises(ValueError, match="already holds a run: resume it, or choose another folder"):
+    with pytest.raises(ValueError, match=r"already holds a run: resume it \(--resume\)"):
         run(replace(SHORT, seed=2), out=tmp_path)
     assert (tmp_path / "last.pt").read_bytes() == before
 
@@ -605,6 +605,58 @@ def test_float16_trains_with_a_scaler_and_goes_on_after_a_break(tmp_path, optimi
     resumed = run(config, out=tmp_path, resume=True)
     assert resumed.loss == whole.loss
     assert same(weights(resumed.model), weights(whole.model))
+
+
+@pytest.mark.parametrize(("begun", "ends"), [("float32", "float16"), ("float16", "float32")])
+def test_a_run_goes_on_in_another_precision(tmp_path, begun, ends):
+    with pytest.raises(Stop):
+        run(replace(SHORT, dtype=begun), out=tmp_path, on_eval=stop_at(8))
+    resumed = run(replace(SHORT, dtype=ends), out=tmp_path, resume=True)
+    whole = run(replace(SHORT, dtype=begun))
+    assert resumed.loss[:8] == whole.loss[:8]
+    # four updates later the roundings of half precision, 2^-11 each, are still small beside a loss of 3
+    assert resumed.loss[8:] == pytest.approx(whole.loss[8:], rel=0.02)
+
+
+def test_a_run_begins_with_the_weights_of_another_and_with_nothing_else_of_it(tmp_path):
+    first = run(out=tmp_path / "first")
+    second = run(replace(SHORT, seed=5), out=tmp_path / "second", start_from=tmp_path / "first")
+    assert second.valid_loss[0] == first.valid_loss[-1]
+    assert second.eval_step == first.eval_step
+    assert second.lr == first.lr
+    with pytest.raises(ValueError, match="n_layer is 2 there, is 1 here"):
+        run(model=replace(SIZES, n_layer=1), start_from=tmp_path / "first")
+    with pytest.raises(ValueError, match=r"weights if it .*longer \(--from\)"):
+        run(replace(SHORT, max_steps=50), out=tmp_path / "first", resume=True)
+
+
+def test_a_long_run_is_foreseen_after_a_batch_and_the_evaluation_shows_where_it_is(capsys, monkeypatch):
+    clock = iter(range(0, 10**6, 2))
+    monkeypatch.setattr(training.loop.time, "perf_counter", lambda: float(next(clock)))
+    train(SIZES, TRAIN, VALID, SHORT, progress=True)
+    err = capsys.readouterr().err
+    # two seconds a forward pass: 12 updates of 3 passes each, and 4 evaluations of 2 x 3
+    assert "about 2 minutes" not in err  # less than is worth saying
+    assert "evaluating 1/6" in err
+    train(SIZES, TRAIN, VALID, replace(SHORT, max_steps=120, eval_every=120), progress=True)
+    err = capsys.readouterr().err
+    assert "about 12 minutes on this cpu. For a CPU there are --preset cpu" in err  # 2 * (3 * 120 + 2 * 2 * 3) s
+
+
+def test_a_first_save_that_fails_is_no_dead_end(tmp_path, monkeypatch):
+    real = os.replace
+
+    def full(beside, path):
+        if Path(path).name == "last.pt":
+            raise OSError(28, "No space left on device")
+        real(beside, path)
+
+    monkeypatch.setattr(files.os, "replace", full)
+    with pytest.raises(OSError, match=r"last\.pt could not be written \(No space"):
+        run(out=tmp_path)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    run(out=tmp_path)
 
 
 @pytest.mark.parametrize("bad", [math.inf, math.nan])

@@ -162,6 +162,11 @@ def test_javascript_agrees(same_in_js):
     for layer, t in ((0, 0), (1, 3), (2, 2)):
         shares = np.exp(readings[layer, t]) / np.exp(readings[layer, t]).sum()
         calls.append(("reading", [readings.ravel(), {"T": 4, "V": 5}, layer, t], shares))
+    for known, typed in (("é ", "e\u0301 é"), ("e\u0301", "é"), ("a\n", "a\r\n"), ("ab", "ü")):
+        tokenizer = CharTokenizer(known)
+        calls.append(("inKnownForm", [typed, list(tokenizer.vocab)], tokenizer.in_known_form(typed)))
+    calls.append(("listed", [list("abcde"), 3], "abc and 2 more"))
+    calls.append(("listed", [list("abc"), 3], "abc"))
     same_in_js("playground", calls)
 
 

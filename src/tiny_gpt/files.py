@@ -28,4 +28,6 @@ def write_beside(path: Path, write: Callable[[IO[bytes]], object]) -> None:
                 f"the folder {path.parent} has gone, so {path.name} could not be saved: if it was on a drive, mount "
                 "that again and resume"
             ) from error
-        raise OSError(f"{path} could not be written ({cause}); what was there before is still there") from error
+        reason = cause.strerror or str(cause)  # without the number, and without the name of the file beside
+        kept = "; what was there before is still there" if path.exists() else ", and nothing of it is left"
+        raise OSError(f"{path} could not be written ({reason}){kept}") from error

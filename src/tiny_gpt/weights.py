@@ -212,7 +212,7 @@ def finish(
         *_, provenance = load(path)
         Path(record).parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"model": asdict(model.config), **provenance}, indent=1)
-        Path(record).write_text(text + "\n", encoding="utf-8")
+        write_beside(Path(record), lambda file: file.write(f"{text}\n".encode()))
 
 
 def export(
@@ -240,7 +240,7 @@ def export(
         raise ValueError(f"the checkpoint in {checkpoint} has no vocabulary: it was trained without a tokenizer")
     other = ValueError(
         f"the text of {len(text):,} characters is not the one that {checkpoint} was trained on, so its validation loss "
-        "cannot be measured: name that text"
+        "cannot be measured: name that text (--data FILE)"
     )
     if not set(text) <= set(tokenizer.vocab):
         raise other

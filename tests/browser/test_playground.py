@@ -7,7 +7,7 @@ import re
 import matplotlib as mpl
 import pytest
 import torch
-from test_widgets import ROUNDS, open_widget  # noqa: F401 (a fixture)
+from test_widgets import PAGES, ROUNDS, open_widget  # noqa: F401 (a fixture)
 
 from tiny_gpt import GPTConfig, TinyGPT, weights
 from tiny_gpt.data import CharTokenizer
@@ -59,7 +59,8 @@ class Play:
         return self.root.locator(".tgw-page").evaluate("page => page.textContent")
 
     def alarm(self):
-        return self.root.get_by_role("alert").inner_text()
+        """What stands above the text."""
+        return self.root.get_by_role("alert").first.inner_text()
 
     def written(self):
         """Until the model has written and rests."""
@@ -394,6 +395,11 @@ def files(tmp_path_factory):
     )
     good = (folder / "mine.safetensors").read_bytes()
     weights.save(folder / "greek.safetensors", model, CharTokenizer("αβγδεζηθικλμνξο"), {})
+    with seeded(3):
+        large = TinyGPT(GPTConfig(2000, 16, 2, 2, 16)).eval()
+    weights.save(
+        folder / "chinese.safetensors", large, CharTokenizer("".join(map(chr, range(0x4E00, 0x4E00 + 2000)))), {}
+    )
     with torch.no_grad():
         model.ln_f.weight[3] = math.nan
     weights.save(folder / "nan.safetensors", model, tokenizer, {})
@@ -421,9 +427,9 @@ def test_a_file_that_is_no_model_leaves_the_old_one(play, files, name):
     playing = play(scheme="file" if name == "cut" else "http")
     before = playing.text()
     playing.give(files / f"{name}.safetensors", "choose" if name in ("large", "nan") else "drop")
-    alarm = playing.root.get_by_role("alert")
+    alarm = playing.root.locator(".tgw-model").get_by_role("alert")  # beside the button
     playing.page.wait_for_function("(e) => e.textContent", arg=alarm.element_handle(), timeout=60_000)
-    assert re.search(BAD[name], alarm.inner_text())
+    assert re.search(rf"^{name}\.safetensors: .*{BAD[name]}", alarm.inner_text())
     assert playing.text() == before
     assert "Small model" in playing.root.locator(".tgw-about").inner_text()
     playing.widget.press("Write")
@@ -451,6 +457,45 @@ def test_the_readers_own_model(play, files, scheme, how):
     playing.arrived()
     playing.written()
     assert "Small model" in playing.root.locator(".tgw-about").inner_text()
+
+
+@pytest.mark.parametrize("name", ["mine", "poem"])
+def test_what_the_reader_chose_before_the_page_was_there_stays(book, book_url, watch, files, name):
+    """The book's own model comes when all of the page is there: in the place of no choice but one that failed."""
+    watched = watch(book_url, viewport={"width": 1280, "height": 900})
+    page = watched.page
+    # a picture that does not come keeps the page from being there
+    page.add_init_script(
+        "Object.defineProperty(document, 'readyState', { get: () => window.late ? 'complete' : 'interactive' });"
+        "addEventListener('load', (event) => window.late || event.stopImmediatePropagation(), true);"
+    )
+    page.goto(f"{book_url}/book/{PAGES['tgw-playground']}.html")
+    root = page.locator(".tgw-playground")
+    root.wait_for()
+    root.scroll_into_view_if_needed()
+    root.locator("input[type=file]").set_input_files(files / f"{name}.safetensors")
+    wanted = "own" if name == "mine" else "shakespeare-cpu"
+    page.locator(f".tgw-playground[data-model='{wanted}']").wait_for(timeout=60_000)
+    page.evaluate("window.late = true; dispatchEvent(new Event('load'))")
+    page.wait_for_timeout(1000)
+    assert root.get_attribute("data-model") == wanted
+
+
+def test_a_long_vocabulary_and_a_prompt_that_changes_while_it_is_continued(play, files):
+    playing = play()
+    playing.give(files / "chinese.safetensors", "choose")
+    playing.arrived("own")
+    assert len(playing.alarm()) < 400
+    assert "and 1900 more" in playing.alarm()
+    playing.root.get_by_role("button", name="Small model").click()
+    playing.arrived()
+    playing.written()
+    prompt = playing.root.get_by_role("textbox", name="Prompt")
+    playing.put(length=1000)
+    playing.root.get_by_role("button", name="Write", exact=True).click()
+    prompt.fill("JULIET:")
+    playing.written()
+    assert playing.text() == "JULIET:"
 
 
 def test_a_model_of_other_characters_says_so(play, files):

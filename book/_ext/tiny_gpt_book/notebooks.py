@@ -1,8 +1,9 @@
 """Each chapter as a notebook that Colab, Kaggle and any Jupyter open: notebooks/NAME.ipynb in the site, and its button.
 
 Written from the resolved document, in which references, citations, numbers and glued values are text already. Code
-cells come from the page's source, without outputs; cells tagged remove-cell (the book's own plumbing) are left out, and
-the code of a solution stays in its fold. The first code cell installs the package where it is not installed.
+cells come from the page's source, without outputs; cells tagged remove-cell (the book's own plumbing) are left out, but
+for those that glue numbers into the text: they print them here, for the reader's run has numbers of its own. The code
+of a solution stays in its fold. The first code cell installs the package where it is not installed.
 """
 
 import hashlib
@@ -31,15 +32,38 @@ SAID = {"Section"}  # names of links that say nothing where they cannot be follo
 # nothing to write: a place to link to, a script or a picture of the site, what Sphinx keeps for itself
 SILENT = ("target", "comment", "raw", "index", "meta", "substitution_definition", "transition")
 MARKS = {"emphasis": "*", "strong": "**"}
+GLUE = "from myst_nb import glue"
+PRINTED = """\
+# @title Numbers of the text, as your run has them
+def glue(name, value, display=False):
+    print(f"{name}: {value}")
+"""
 FIRST = """\
 # @title Set-up: run this cell first
 import importlib.util
+from pathlib import Path
 
-if importlib.util.find_spec("tiny_gpt") is None:
+found = importlib.util.find_spec("tiny_gpt")
+if found and not Path(found.origin or "").with_name("palette.py").exists():
+    raise ImportError(
+        f"{found.origin or 'A folder tiny_gpt'} hides the book's package, which has "
+        "the same name. Give it another one, such as my_gpt.py, restart the kernel, "
+        "and run this cell again."
+    )
+if found is None:
+"""
+LAST = """\
+    importlib.invalidate_caches()
+    if importlib.util.find_spec("tiny_gpt") is None:
+        raise ImportError(
+            "The book's package was not installed: above, pip says why. Often there "
+            "is no connection (in Kaggle: Settings, Internet). Then run this cell again."
+        )
+import tiny_gpt
+
+print(f"tiny_gpt {tiny_gpt.__version__} is here: go on with the next cell.")
 """
 LOCAL = """\
-    from pathlib import Path
-
     wheel = "{0}"
     if not Path(wheel).exists():
         raise FileNotFoundError(
@@ -55,10 +79,12 @@ LOCAL = """\
 def first_cell(repository: str, commit: str, site: str, wheel: str) -> str:
     """Code that installs the package if it is not importable: the commit, else the site's wheel, else one beside it."""
     if repository and commit:
-        return f'{FIRST}    %pip install --quiet "git+https://github.com/{repository}@{commit}"\n'
-    if site:
-        return f'{FIRST}    %pip install --quiet "{site}{FOLDER}/{wheel}"\n'
-    return FIRST + LOCAL.format(wheel)
+        install = f'    %pip install --quiet "git+https://github.com/{repository}@{commit}"\n'
+    elif site:
+        install = f'    %pip install --quiet "{site}{FOLDER}/{wheel}"\n'
+    else:
+        install = LOCAL.format(wheel)
+    return FIRST + install + LAST
 
 
 def escape(text: str) -> str:
@@ -95,10 +121,11 @@ class Writer:
         self.source = read_myst_markdown_notebook(source).cells
         self.url, self.number, self.numbers = url, number, numbers
         self.titles = {name: section[0] for section in page.findall(nodes.section) for name in section["ids"]}
+        self.printed = 0  # before which cell of the source all glued numbers are printed
         self.folded = 0  # how many solutions are around what is being written
         self.cells = []
         text = []
-        for item in self.blocks(page, 0):
+        for item in [*self.blocks(page, 0), *self.glued(len(self.source))]:
             begins = not isinstance(item, str) or item.startswith("#")
             if begins and text:
                 self.cells.append(nbformat.v4.new_markdown_cell("\n\n".join(text)))
@@ -128,6 +155,8 @@ class Writer:
             return self.link(node)
         if kind == "image":
             return f"*{escape(node.get('alt', ''))}*"
+        if "pasted-text" in node.get("classes", ()):  # a number of the build's own run
+            return f"*{self.inline(node)}*"
         if kind in ("inline", "title_reference", "abbreviation", "generated"):
             return self.inline(node)
         if kind not in SILENT:
@@ -241,11 +270,21 @@ class Writer:
         for caption in figure.findall(nodes.caption):
             yield f"**Figure {number}.** {self.inline(caption)}"
 
+    def glued(self, before: int):
+        """The cells that glue numbers into the text, as cells that print them: those that no one has asked for yet."""
+        for source in self.source[self.printed : before]:
+            if source.cell_type == "code" and GLUE in source.source:
+                cell = nbformat.v4.new_code_cell(PRINTED + source.source.replace(GLUE, "").lstrip())
+                hide(cell)
+                yield cell
+        self.printed = max(self.printed, before)
+
     def cell(self, node):
         source = self.source[node["cell_index"]]
         if self.folded:
             yield fence(source.source, "python")
             return
+        yield from self.glued(node["cell_index"])
         cell = nbformat.v4.new_code_cell(source.source)
         figures = list(node.findall(nodes.figure))
         captions = [text for figure in figures for text in self.caption(figure)]
@@ -307,6 +346,11 @@ def write(app, doctree, docname):
     name = escape(app.config.html_title)
     book = f"[{name}]({site})" if site else f"*{name}*"
     title.source = f"{heading}\n\nA chapter of {book}, as a notebook. Run its cells from the top down."
+    if any(cell.source.startswith(PRINTED) for cell in writer.cells):
+        title.source += (
+            " What stands in *italics* in place of a number comes from the book's own run; "
+            "the folded cells *Numbers of the text* print what yours has."
+        )
     after = [nbformat.v4.new_markdown_cell(text)] if text else []
     setting_up = nbformat.v4.new_code_cell()
     hide(setting_up)

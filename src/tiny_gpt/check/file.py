@@ -35,7 +35,7 @@ def check_file(path: Path, model: str | None = None, config: str | None = None, 
     """
     path = Path(path)
     if not path.is_file():
-        raise ValueError(f"there is no file {path}: give the path of your tiny_gpt.py")
+        raise ValueError(f"there is no file {path}: give the path of your file, such as my_gpt.py")
     sources = _sources(path)
     return in_own_process(path.name, lambda: _check(path, sources, model, config), seconds)
 

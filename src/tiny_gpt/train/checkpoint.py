@@ -54,9 +54,14 @@ def load_checkpoint(
     return model.eval(), tokenizer, {**meta, "history": history, "own": saved.get("own")}
 
 
-def settings(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of GPTConfig and of TrainConfig with which the run in a folder was begun, for who resumes it."""
-    saved = read(Path(folder) / "last.pt", torch.device("cpu"))
+def latest(run: str | os.PathLike[str]) -> Path:
+    """The checkpoint with a run's last weights: that in its folder, or the file itself."""
+    return Path(run) / "last.pt" if Path(run).is_dir() else Path(run)
+
+
+def settings(run: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of GPTConfig and of TrainConfig with which a run was begun, for who goes on with it or from it."""
+    saved = read(latest(run), torch.device("cpu"))
     return saved.get("resume", {}).get("sizes", saved["model_config"]), saved["train_config"]
 
 
@@ -84,7 +89,14 @@ def read(path: Path, device: torch.device) -> dict[str, Any]:
         saved = torch.load(path, map_location=device, weights_only=True)
     except Exception as error:  # torch raises almost anything for a damaged file
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{path} is damaged or not a checkpoint: {reason}") from error
+        if path.suffix == ".safetensors":
+            raise ValueError(
+                f"{path} is an exported model: a run's folder or a checkpoint, NAME.pt, is expected"
+            ) from error
+        raise ValueError(
+            f"{path} is damaged or not a checkpoint: a file that tiny-gpt train saved, such as last.pt, is expected, "
+            f"and PyTorch stops in this one ({reason})"
+        ) from error
     if not isinstance(saved, dict) or saved.get("format") != FORMAT:
         found = f"a dict with {', '.join(sorted(map(str, saved))[:8])}" if isinstance(saved, dict) else type(saved)
         raise ValueError(

@@ -25,7 +25,7 @@ from ..muon import Muon
 from ..rng import OwnGenerators, seeded
 from ..roles import NotCarriedOver, Roles, config_of, find_roles, matrices_of_blocks, prove
 from ..team import Team
-from .checkpoint import FORMAT, fingerprint, read, versions
+from .checkpoint import FORMAT, fingerprint, latest, read, versions
 from .config import TrainConfig, learning_rate
 from .device import autocast, precision, usable_device
 from .evaluation import batch_losses
@@ -45,6 +45,7 @@ def train(
     on_eval: Callable[[History], object] | None = None,
     progress: bool = True,
     sizes: GPTConfig | None = None,
+    start_from: str | os.PathLike[str] | None = None,
 ) -> History:
     """Train ``model``, or a new one of these sizes, on ids (N_train,) and watch it on ids (N_valid,).
 
@@ -54,8 +55,10 @@ def train(
 
     ``out`` names a folder for ``last.pt`` (saved at each evaluation and at Ctrl-C), ``best.pt`` (the lowest
     validation loss) and ``history.jsonl``. ``resume=True`` goes on from ``last.pt``, and what follows is what
-    would have followed without the break, to the bit on a CPU. ``tokenizer`` is saved along, and needed for
-    samples. ``on_eval`` is called with the history after each evaluation, ``history.model`` at hand.
+    would have followed without the break, to the bit on a CPU, unless device or precision change. ``start_from`` names
+    another run, or one of its checkpoints, of the same sizes: this one begins with its weights, and with a schedule, an
+    optimizer and an order of the data of its own. ``tokenizer`` is saved along, and needed for samples.
+    ``on_eval`` is called with the history after each evaluation, ``history.model`` at hand.
 
     Where ``torchrun`` started several processes, each calls this and they train together (see team.py): the first
     alone writes, shows and calls ``on_eval``.
@@ -68,7 +71,12 @@ def train(
     if resume:
         run.restore()
     elif run.out and any((run.out / name).exists() for name in ("last.pt", "best.pt")):
-        raise ValueError(f"{run.out} already holds a run: resume it, or choose another folder")
+        raise ValueError(
+            f"{run.out} already holds a run: resume it (--resume), or choose another folder (--out), perhaps with its "
+            "weights to begin with (--from)"
+        )
+    elif start_from is not None:
+        run.begin_with(latest(start_from))
     leads = run.team.rank == 0
     if run.out and leads:
         try:
@@ -315,6 +323,8 @@ class Trainer:
         """Append the losses on both splits to the history; False if Ctrl-C came before they were there."""
         self.flush(bar)
         means = []
+        batch = 0
+        clock = time.perf_counter()
         for ids in (self.train_ids, self.valid_ids):
             losses = []
             batches = self.config.eval_batches
@@ -331,6 +341,13 @@ class Trainer:
                 if self.asked(interrupts):
                     return False
                 losses.append(loss)
+                batch += 1
+                if batch == 2 and bar.estimate is None:  # the first of all is slower than the others
+                    if loss.device.type != "cpu":
+                        loss.item()
+                    bar.foresee(time.perf_counter() - clock, self.device)
+                clock = time.perf_counter()
+                bar.show_evaluation(batch, 2 * batches)
             means.append(float(self.team.mean(torch.stack(losses)).cpu().double().mean()))
             if not math.isfinite(means[-1]):
                 raise FloatingPointError(self._diverged(means[-1], learning_rate(max(0, self.step - 1), self.config)))
@@ -408,7 +425,18 @@ class Trainer:
             raise ValueError(f"another run has begun in {out} meanwhile, and its checkpoints are left as they are")
         if not self.owns and (source := self.source) and source.text:
             write_beside(out / source.file, lambda file: file.write(source.text.encode()))
-        self.owns = True
+        first, self.owns = not self.owns, True
+        before = set(out.iterdir()) if out.is_dir() else set()
+        try:
+            self._write(out, best, randoms)
+        except BaseException:
+            if first:  # what is left of a run that was never saved would be in the way of the next one
+                self.owns = False
+                for path in set(out.iterdir()) - before if out.is_dir() else ():
+                    path.unlink()
+            raise
+
+    def _write(self, out: Path, best: bool, randoms: list[dict[str, Tensor]]) -> None:
         self.history.save(out / "history.jsonl")
         checkpoint = {
             "format": FORMAT,
@@ -457,6 +485,31 @@ class Trainer:
         change = self.source.change_from(own.Source(theirs["file"], theirs["text"], theirs["name"]))
         return [change] if change else []
 
+    def begin_with(self, path: Path) -> None:
+        """Take another run's weights, and nothing else of it."""
+        saved = read(path, self.device)
+        resume = saved.get("resume", {})
+        theirs = resume.get("sizes", saved["model_config"])
+        ours = asdict(self.sizes)
+        different = [
+            f"{key} is {theirs.get(key)!r} there, is {ours[key]!r} here" for key in ours if theirs.get(key) != ours[key]
+        ]
+        different = [text for text in different if not text.startswith("dropout ")]
+        if saved["vocab"] and self.tokenizer and saved["vocab"] != self.tokenizer.vocab:
+            different.append("its text has other characters")
+        if different:
+            raise ValueError(
+                f"a run can begin with the weights of {path} if all sizes are its own: {'; '.join(different)}"
+            )
+        try:
+            self.model.load_state_dict(resume.get("model") or saved["model"] or saved["own"]["state"])
+        except RuntimeError as error:
+            whose = (saved.get("own") or {}).get("file") or "the book's model"
+            raise ValueError(
+                f"the weights of {path} are those of {whose}, and do not fit this model: begin with last.pt of a run "
+                "of the same file"
+            ) from error
+
     def restore(self) -> None:
         if self.out is None:
             raise ValueError("resume=True needs the folder of the run to go on with: out=...")
@@ -475,19 +528,21 @@ class Trainer:
         theirs = {**saved["resume"].get("sizes", saved["model_config"]), **saved["train_config"]}
         ours = {**asdict(self.sizes), **asdict(self.config)}
         changed = [f"{key} was {theirs.get(key)!r}, is {ours[key]!r}" for key in ours if theirs.get(key) != ours[key]]
-        changed = [text for text in changed if not text.startswith(("device ", "compile "))]
+        changed = [text for text in changed if not text.startswith(("device ", "dtype ", "compile "))]
         if saved["data"] != self.data_hash:
             changed.append("the text is another one")
         changed += self._other_source(saved.get("own"))
         if changed:
             raise ValueError(
                 f"resuming goes on with the very same run, and the one in {self.out} differs: {'; '.join(changed)}. "
-                "Give the same values, or start a new run in another folder"
+                "Give the same values, or start a new run in another folder (--out), with this one's weights if it "
+                "shall be trained longer (--from)"
             )
         self.model.load_state_dict(state["model"])
         for optimizer, saved_state in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved_state)
-        self.scaler.load_state_dict(state["scaler"])
+        if state["scaler"] and self.scaler.is_enabled():  # only float16 has one, and the precision may be another
+            self.scaler.load_state_dict(state["scaler"])
         self.order.set_state(state["order"].cpu())
         if self.team.rank < len(state["randoms"]):  # one more process than before begins with a dropout of its own
             mine = state["randoms"][self.team.rank]

@@ -29,6 +29,13 @@ export const h = (tag, attributes = {}, ...children) =>
 /* The same within an <svg>. */
 export const s = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
+/* `root`, in which a key belongs to what has the focus: JupyterLab's shortcuts begin with the focused element, so it is
+ * that one, whatever it is, which has to say no. On the root alone, ArrowRight on a slider moved to another cell. */
+export function keepingKeys(root) {
+  root.addEventListener("focusin", ({ target }) => target.setAttribute("data-lm-suppress-shortcuts", "true"));
+  return root;
+}
+
 let made = 0;
 const fresh = (name) => `tgw-${name}-${++made}-${Math.random().toString(36).slice(2, 7)}`;
 
@@ -176,10 +183,9 @@ export function textField({ label, longest, change, rows = 0, ...more }) {
   const kind = rows ? { rows } : { type: "text" };
   const input = h(rows ? "textarea" : "input", { ...kind, id, autocomplete: "off", spellcheck: false, ...more });
   input.setAttribute("autocapitalize", "off");
-  input.addEventListener("input", (event) => {
-    if (event.isComposing) return; // half of a character that is still being typed
-    change([...input.value].slice(0, longest).join(""));
-  });
+  const take = () => change([...input.value].slice(0, longest).join(""));
+  input.addEventListener("input", ({ isComposing }) => isComposing || take()); // not half a character, still being typed
+  input.addEventListener("compositionend", take); // no input event follows in Chromium
   return {
     node: h("div", { class: "tgw-text" }, h("label", { htmlFor: id }, label), input),
     input,
@@ -413,6 +419,10 @@ export function heatMap({ title, rows, columns, values, map, share, write, say, 
 /* Signs for characters that do not show. */
 export const visible = (character) => ({ " ": "␣", "\n": "↵", "\t": "⇥" })[character] ?? character;
 
+/* Characters for people to read: the first of them, and how many more there are. */
+export const listed = (characters, most = 100) =>
+  characters.slice(0, most).join("") + (characters.length > most ? ` and ${characters.length - most} more` : "");
+
 // -- a widget ---------------------------------------------------------------------------------------------------------
 
 /* `render` of a widget that shows its traits. `build({ model, root, put })` makes the parts once and returns
@@ -420,7 +430,7 @@ export const visible = (character) => ({ " ": "␣", "\n": "↵", "\t": "⇥" })
  * Python, and when the width does. `put({ name: value })` changes traits; `redraw()` is for what is no trait. */
 export function showing(name, build) {
   return ({ model, el }) => {
-    const root = h("div", { class: `tgw tgw-figure ${name}`, "data-lm-suppress-shortcuts": "true" });
+    const root = keepingKeys(h("div", { class: `tgw tgw-figure ${name}` }));
     let frame = 0;
     let width = 0;
     const room = () => {

@@ -178,7 +178,7 @@ export class CharTokenizer {
     if (unknown.length) {
       refuse(
         `This model has never seen ${unknown.slice(0, 10).map((c) => JSON.stringify(c)).join(", ")}: ` +
-          `write with its ${this.vocab.length} characters only, ${JSON.stringify(this.vocab.join(""))}.`,
+          `write with its ${this.vocab.length} characters only, ${JSON.stringify(listed(this.vocab))}.`,
       );
     }
     return Array.from(text, (character) => this.ids.get(character));

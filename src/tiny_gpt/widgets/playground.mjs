@@ -61,6 +61,15 @@ export function provenanceWords(config, provenance) {
   return parts.join(" ");
 }
 
+/* A text in the form in which a vocabulary has all its characters, if there is one, else as it is: an é is one character or
+ * two, e and an accent, as a keyboard or a file has it. As `CharTokenizer.in_known_form`. */
+export function inKnownForm(text, vocab) {
+  const known = new Set(vocab);
+  const plain = text.replaceAll("\r\n", "\n");
+  const forms = [text, plain, plain.normalize("NFC"), plain.normalize("NFD")];
+  return forms.find((form) => [...form].every((character) => known.has(character))) ?? text;
+}
+
 const quoted = (character) => `“${visible(character)}”`;
 const colourOf = (p) => {
   const rgb = mapped("weights", p);
@@ -131,6 +140,8 @@ function build({ model, root, put, redraw }) {
   let loading = null; // { title, share }, while one is on its way
   let writing = null; // { text, record }, while the model writes
   let problem = ""; // a sentence for the reader
+  let fileProblem = ""; // one about a file that is no model: it stands where files are chosen
+  let chosen = false; // whether the reader has asked for a model: the book's own comes only while they have not
   const seen = new Map(); // text: what goes on inside the model on it, or { failed }; the newest few
   let busy = false;
 
@@ -160,9 +171,11 @@ function build({ model, root, put, redraw }) {
       ready = { name: entry.name, title: entry.title, config, vocab, provenance };
       root.dataset.model = entry.name; // for tests and the curious
       seen.clear();
+      fileProblem = "";
       return true;
     } catch (error) {
-      trouble(error);
+      if (entry.name === "own") fileProblem = `${entry.title}: ${error.message}`;
+      else problem = error.message;
       return false;
     } finally {
       loading = null;
@@ -174,24 +187,32 @@ function build({ model, root, put, redraw }) {
 
   /* A model that the reader asked for: what the one before wrote is not its text. */
   async function change(arrived) {
-    if (!(await arrived)) return;
+    chosen = true;
+    if (!(await arrived)) {
+      if (!ready && lives()) useCarried(get("models")[0]); // the file was none, and there is no model yet
+      return;
+    }
     const known = new Set(ready.vocab);
-    put({ text: "", record: [], swap: "", at: [...get("prompt")].length, layer: 0, head: 0 });
-    if ([...get("prompt")].every((character) => known.has(character))) await write();
-    else trouble(new Error(unknown(get("prompt"))));
+    const prompt = inKnownForm(get("prompt"), ready.vocab);
+    put({ text: "", record: [], swap: "", at: [...prompt].length, layer: 0, head: 0 });
+    if ([...prompt].every((character) => known.has(character))) await write();
+    else trouble(new Error(unknown(prompt)));
   }
 
   const unknown = (text) => {
     const strange = [...new Set(text)].filter((character) => !ready.vocab.includes(character));
-    return `This model has never seen ${strange.map(quoted).join(", ")}. It knows ${ready.vocab.map(visible).join("")}`;
+    const more = strange.length > 10 ? ` and ${strange.length - 10} more` : "";
+    return `This model has never seen ${strange.slice(0, 10).map(quoted).join(", ")}${more}. It knows ${listed(ready.vocab.map(visible))}`;
   };
 
   async function write() {
     if (writing) return;
     await last;
     if (!ready && !(await useCarried(get("models")[0]))) return;
-    const [prompt, length, temperature, topK, seed] = ["prompt", "length", "temperature", "top_k", "seed"].map(get);
-    const found = { text: [], record: [] };
+    const prompt = inKnownForm(get("prompt"), ready.vocab);
+    if (prompt !== get("prompt")) put({ prompt });
+    const [length, temperature, topK, seed] = ["length", "temperature", "top_k", "seed"].map(get);
+    const found = { text: [], record: [], prompt };
     writing = found;
     problem = "";
     redraw();
@@ -205,6 +226,7 @@ function build({ model, root, put, redraw }) {
         }
         redraw();
       });
+      if (get("prompt") !== prompt) return; // what was written does not continue the prompt that stands there now
       const start = [...prompt].length;
       const at = get("at") >= start && get("at") < start + found.text.length ? get("at") : start;
       writing = null;
@@ -246,6 +268,7 @@ function build({ model, root, put, redraw }) {
       change: (prompt) => {
         if (!prompt) return trouble(new Error("There is nothing to continue: write at least one character."));
         problem = "";
+        if (writing) engine.stop();
         put({ prompt, text: "", record: [], at: [...prompt].length - 1, swap: "" });
       },
     }),
@@ -276,7 +299,7 @@ function build({ model, root, put, redraw }) {
   fields.prompt.input.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) write();
   });
-  const alarm = h("p", { class: "tgw-alarm", role: "alert" });
+  const [alarm, fileAlarm] = ["p", "p"].map((tag) => h(tag, { class: "tgw-alarm", role: "alert" }));
 
   // -- the text
 
@@ -656,7 +679,7 @@ function build({ model, root, put, redraw }) {
     h("div", { class: "tgw-under" }, h("label", { class: "tgw-option" }, paint, h("span", {}, "Colour by probability")), legend, h("span", { class: "tgw-note" }, "Choose a character: mouse or arrow keys.")),
     bar,
     panel,
-    h("div", { class: "tgw-model" }, about, progress, offers, file),
+    h("div", { class: "tgw-model" }, about, progress, offers, fileAlarm, file),
     told.node,
     wrote.node,
   );
@@ -664,8 +687,9 @@ function build({ model, root, put, redraw }) {
   let focusKey = null;
   let shownView = "";
   function draw(width) {
-    const text = [...get("prompt"), ...(writing && writing.text.length ? writing.text : get("text"))];
-    const record = writing && writing.text.length ? writing.record : get("record");
+    const arriving = writing?.text.length && writing.prompt === get("prompt");
+    const text = [...get("prompt"), ...(arriving ? writing.text : get("text"))];
+    const record = arriving ? writing.record : get("record");
     const start = [...get("prompt")].length;
     const N = context();
     fields.prompt.set(get("prompt"));
@@ -677,7 +701,9 @@ function build({ model, root, put, redraw }) {
     halt.setAttribute("aria-disabled", String(!writing));
     paint.checked = get("coloured");
     legend.style.visibility = get("coloured") ? "" : "hidden";
-    if (alarm.textContent !== problem) alarm.textContent = problem;
+    for (const [node, words] of [[alarm, problem], [fileAlarm, fileProblem]]) {
+      if (node.textContent !== words) node.textContent = words;
+    }
     const opening = ready && !writing ? seen.get(text.slice(0, N).join("")) : null;
     /* [probability, likeliest] of the character at a place: as it was `drawn`, or by what the settings are now. */
     function choices(i, drawn = true) {
@@ -725,7 +751,7 @@ function build({ model, root, put, redraw }) {
       if (!isIntersecting) return;
       near.disconnect();
       const [first] = get("models");
-      const begin = () => lives() && useCarried(first);
+      const begin = () => lives() && !chosen && useCarried(first);
       if (document.readyState === "complete") begin();
       else addEventListener("load", begin, { once: true });
     },

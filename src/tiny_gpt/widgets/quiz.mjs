@@ -345,7 +345,7 @@ function questionView(question, save) {
 }
 
 function render({ model, el }) {
-  const root = h("div", { class: "tgw tgq", "data-lm-suppress-shortcuts": "true" });
+  const root = keepingKeys(h("div", { class: "tgw tgq" }));
   let views = new Map();
   let tally;
 
