@@ -53,7 +53,7 @@ ALLOWED = {  # which modules of the package each may import
     "model": set(), "heads": set(), "numpy_head": set(), "palette": set(), "check": set(), "rng": set(),
     "baselines": set(), "files": set(), "data": {"files"}, "figures": {"palette"}, "muon": set(), "team": set(),
     "roles": {"check.anatomy", "check.attention", "check.causes", "check.recomputed", "check.subject", "check.trace",
-              "model", "rng"}, "own": {"check.subject", "model"},
+              "model", "rng"}, "own": {"check.file", "check.subject", "model"},
     "train": {"", "check.subject", "data", "files", "model", "muon", "rng", "roles", "team"}, "gpt2": {"model"},
     "sampling": {"data", "model"}, "weights": {"data", "files", "model", "roles", "train"},
     "marking": {"check.causes", "check.file", "check.report"},
