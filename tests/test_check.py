@@ -88,6 +88,31 @@ def test_returning_none_once_is_a_failure_and_not_unwritten():
     assert report.failed == ["doubles -1"]
 
 
+def test_a_missing_return_is_named_once():
+    def forgot(x):
+        2 * x
+
+    said = str(exercise(forgot, DOUBLES))
+    assert "not written" not in said
+    assert said.count("Is a `return` missing?") == 1
+
+
+def test_a_typo_is_quoted_once_with_its_line():
+    def mistyped(x):
+        return 2 * y  # noqa: F821
+
+    report = exercise(mistyped, DOUBLES)
+    assert report.failed == list(DOUBLES)
+    assert str(report).count("NameError") == str(report).count("return 2 * y") == 1
+
+
+def test_what_came_is_shown_and_the_wrong_kind_gets_one_sentence():
+    assert "It returned 9." in str(exercise(lambda x: 9, DOUBLES))
+    said = str(exercise(lambda x: "four", {"sums": lambda f: f(2).sum() == 4, "is short": lambda f: f(1).size == 1}))
+    assert "It returned 'four'." in said
+    assert "object has no attribute 'sum'" in said
+
+
 def test_a_class_can_be_judged():
     class Adder:
         def __init__(self, n):

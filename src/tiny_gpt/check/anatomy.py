@@ -669,7 +669,7 @@ class Walk:
             self.found("norm-post", f"{said}; block 0's attention reads the stream as it is" if raw_first else said)
             return
         if added:
-            self.found("norm-on-stream", f"{added[0][3]}, where 'read' is the normalised copy, not the stream")
+            self.found("norm-on-stream", f"{added[0][3]}; what is added to is the normalised copy, not the stream")
         if raw:
             self.found("norm-missing", f"{raw[0][1]} the {raw[0][2]} reads the stream itself, not a normalised copy")
 

@@ -16,7 +16,7 @@ class Section:
     @property
     def said(self) -> str:
         chapter = f"chapter {int(self.page[:2])}" if self.page[:2].isdigit() else f"page {self.page}"
-        return f"{chapter}, '{self.heading}' ({self.page}.md)"
+        return f"{chapter}, '{self.heading}' ({self.page}.html#{self.label})"
 
 
 @dataclass(frozen=True)
