@@ -41,7 +41,10 @@ def _shapes(probes: Probes, model: Written) -> bool:
         try:
             shape = tuple(outputs(model, ids, ids).shape)
         except Exception as error:
-            probes.found("logits-shape", f"ids of shape {(rows, length)} fail: {said(error)}", located(error))
+            id = "logits-shape" if length == T else "mask-stale"  # that length has passed before
+            probes.found(
+                id, f"ids of shape {(B, T)} pass, those of {(rows, length)} fail: {said(error)}", located(error)
+            )
             return False
         if shape[:2] != (rows, length) or len(shape) != 3:
             probes.found("logits-shape", f"for ids {(rows, length)} the logits are {shape}, not {(rows, length, V)}")
