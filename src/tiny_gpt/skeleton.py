@@ -1,15 +1,18 @@
 """My GPT. Written by me, and trained, exported and shown by tiny-gpt.
 
-The interface: TinyGPT(GPTConfig(...)), forward and generate as below. All else is free: names, layers, one matrix or
-three. The chapters' parts may stand here too (Head, MultiHeadAttention, FeedForward, Block): each chapter then uses
-yours in its section "With your own".
+The interface is TinyGPT(GPTConfig(...)), with forward and generate as
+below. All else is free: names, layers, one matrix or three. The
+chapters' parts may be here too (Head, MultiHeadAttention, FeedForward,
+Block): each chapter uses yours in its section "With your own".
 
 What comes next, in this order:
 
-    tiny-gpt check FILE                                # until it finds nothing; "not written yet" is an answer
-    tiny-gpt train --model FILE --out runs/mine        # a minute or two on a CPU
-    tiny-gpt sample --out runs/mine --prompt "ROMEO:"  # it writes
-    tiny-gpt export runs/mine mine.safetensors         # one file: drop it on the playground of the book
+    tiny-gpt check FILE
+    tiny-gpt train --model FILE --out runs/mine
+    tiny-gpt sample --out runs/mine --prompt "ROMEO:"
+    tiny-gpt export runs/mine mine.safetensors
+
+The last one writes one file: drop it on the book's playground.
 """
 
 from dataclasses import dataclass
@@ -34,11 +37,25 @@ class TinyGPT(nn.Module):
         super().__init__()
         self.config = config
 
-    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self,
+        idx: Tensor,
+        targets: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
         # your code here: idx and targets are (B, T); return logits and loss
         raise NotImplementedError("forward is not written yet")
 
     @torch.no_grad()
-    def generate(self, idx: Tensor, max_new_tokens: int, temperature: float = 1.0, top_k: int | None = None) -> Tensor:
-        # your code here: return the prompt and what follows, (B, T + max_new_tokens)
+    def generate(
+        self,
+        idx: Tensor,
+        max_new_tokens: int,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+    ) -> Tensor:
+        # your code here: the prompt and what follows, (B, T + max_new_tokens)
         raise NotImplementedError("generate is not written yet")
+
+
+if __name__ == "__main__":  # a file called tiny_gpt.py is what `python -m tiny_gpt` finds first
+    raise SystemExit("This file defines a model. To judge it: tiny-gpt check FILE")

@@ -116,6 +116,6 @@ class Report:
 
 
 def _wrapped(words: str, first: str, rest: str | None = None) -> list[str]:
-    return textwrap.wrap(
-        words, 96, initial_indent=first, subsequent_indent=first if rest is None else rest, break_on_hyphens=False
+    return textwrap.wrap(  # as wide as the book's text column, so that nothing is cut there
+        words, 76, initial_indent=first, subsequent_indent=first if rest is None else rest, break_on_hyphens=False
     )
