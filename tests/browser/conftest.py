@@ -97,6 +97,7 @@ def watching(browser):
     @contextlib.contextmanager
     def make(allowed: str, **settings):
         context = browser.new_context(**settings)
+        context.set_default_timeout(90_000)  # a busy machine may take its time; what is never there fails all the same
         try:
             yield Watched(context.new_page(), allowed)
         finally:

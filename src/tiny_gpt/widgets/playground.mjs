@@ -174,7 +174,7 @@ function build({ model, root, put, redraw }) {
       fileProblem = "";
       return true;
     } catch (error) {
-      if (entry.name === "own") fileProblem = `${entry.title}: ${error.message}`;
+      if (entry.name === "own") fileProblem = `${entry.file}: ${error.message}`;
       else problem = error.message;
       return false;
     } finally {
@@ -626,7 +626,7 @@ function build({ model, root, put, redraw }) {
   const offers = h("div", { class: "tgw-offers" });
   const progress = h("progress", { max: 1, "aria-label": "Loading the model" });
   const file = h("input", { type: "file", accept: ".safetensors", hidden: true, tabIndex: -1 });
-  const own = (chosen) => chosen && change(use({ name: "own", title: `Your model, ${chosen.name.replace(/\.safetensors$/, "")}` }, async () => chosen));
+  const own = (chosen) => chosen && change(use({ name: "own", file: chosen.name, title: `Your model, ${chosen.name.replace(/\.safetensors$/, "")}` }, async () => chosen));
   file.addEventListener("change", () => {
     own(file.files[0]);
     file.value = "";
