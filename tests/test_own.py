@@ -9,6 +9,7 @@ from test_train import SHORT, TOKENIZER, TRAIN, VALID, Stop, same, stop_at
 from variants.mutants import text
 
 from tiny_gpt import heads, weights
+from tiny_gpt.check import check
 from tiny_gpt.cli import main
 from tiny_gpt.model import GPTConfig, TinyGPT
 from tiny_gpt.own import Source, build, load_my, model_class, split_name
@@ -274,3 +275,15 @@ def test_a_loss_that_is_no_number_names_the_step_and_what_was_saved(mine, tmp_pa
     Model = mine("separate_qkv", ("return logits, loss", "return logits, loss * float('nan')"))
     with pytest.raises(FloatingPointError, match="the loss became nan at step 0"):
         run(Model, out=tmp_path / "run")
+
+
+def test_a_class_that_takes_no_config_is_a_sentence_at_both_doors(tmp_path):
+    (tmp_path / "bare.py").write_text(
+        "from torch import nn\nclass TinyGPT(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "    def forward(self, idx, targets=None):\n        return idx, None\n"
+    )
+    Model = model_class(load_my(tmp_path / "bare.py"))
+    with pytest.raises(ValueError, match=r"def __init__\(self, config\)"):
+        run(Model)
+    finding = check(Model).findings[0]
+    assert (finding.id, "def __init__(self, config)" in finding.evidence) == ("config-wrong", True)

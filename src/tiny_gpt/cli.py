@@ -278,9 +278,12 @@ def _sample(command: Sample) -> int:
     import torch
 
     from . import weights
+    from .rng import checked
     from .sampling import stream_text
     from .train import load_checkpoint, usable_device
 
+    if command.seed is not None:
+        checked(command.seed)
     device = usable_device(command.device)
     model: TinyGPT
     tokenizer: CharTokenizer | None

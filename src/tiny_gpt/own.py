@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 
 from .check.file import MODELS
-from .check.subject import Subject, located, said
+from .check.subject import NO_CONFIG, Subject, located, said, takes_config
 from .model import GPTConfig
 
 
@@ -72,6 +72,8 @@ def split_name(spec: str) -> tuple[Path, str | None]:
 
 def build(Model: type[nn.Module], sizes: GPTConfig) -> nn.Module:
     """A new model of these sizes, made as its own file makes it: with the config class beside it, if there is one."""
+    if not takes_config(Model):
+        raise ValueError(f"{Model.__name__}: {NO_CONFIG}")
     config = Subject(Model).Config(**vars(sizes))
     return Model(config)
 

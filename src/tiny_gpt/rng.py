@@ -7,6 +7,13 @@ import torch
 from torch import Tensor
 
 
+def checked(seed: int) -> int:
+    """The seed, if torch's generators can take it. Raises ValueError if it does not fit into 64 bits."""
+    if not -(2**63) <= seed < 2**64:
+        raise ValueError(f"seed must fit into 64 bits, from -2**63 to 2**64 - 1, got {seed}: take a smaller one")
+    return seed
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Within the block, what takes no generator (a layer's initial weights, dropout) draws from ``seed``.

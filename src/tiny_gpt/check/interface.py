@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from .probes import Probes
 from .report import Finding
-from .subject import B, Stop, T, Written, crash, located, said
+from .subject import NO_CONFIG, B, Stop, T, Written, crash, located, said, takes_config
 
 
 def config(probes: Probes) -> None:
@@ -18,6 +18,8 @@ def config(probes: Probes) -> None:
 
 
 def first_build(probes: Probes) -> Written:
+    if not takes_config(probes.subject.Model):
+        raise Stop(Finding("config-wrong", NO_CONFIG))
     try:
         model = probes.subject.build()
     except NotImplementedError:

@@ -125,6 +125,20 @@ def crash(error: BaseException, doing: str) -> Finding:
     return Finding("crashes", f"{doing}: {said(error)}", located(error))
 
 
+def takes_config(Model: type) -> bool:
+    """Whether a model's class can be called with one thing, its config."""
+    try:
+        inspect.signature(Model).bind("config")
+    except TypeError:
+        return False
+    except ValueError:  # a class whose signature Python cannot see
+        return True
+    return True
+
+
+NO_CONFIG = "the model is built as TinyGPT(config), and its __init__ does not take that: def __init__(self, config)"
+
+
 class Subject:
     """The reader's model class with its config class, or with a plain namespace where there is none."""
 

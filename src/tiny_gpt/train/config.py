@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple
 
+from ..rng import checked
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -64,10 +66,7 @@ class TrainConfig:
         for name in ("warmup_steps", "weight_decay", "grad_clip", "sample_every", "min_lr"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
-        if not -(2**63) <= self.seed < 2**64:
-            raise ValueError(
-                f"seed must fit into 64 bits, from -2**63 to 2**64 - 1, got {self.seed}: take a smaller one"
-            )
+        checked(self.seed)
         if not self.learning_rate > 0 or self.min_lr > self.learning_rate:
             raise ValueError(
                 f"learning_rate={self.learning_rate} must be above 0 and at least min_lr={self.min_lr}: "
