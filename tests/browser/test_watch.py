@@ -1,6 +1,7 @@
 """The watch itself: what it must complain about on a page, it complains about."""
 
 import pytest
+from chromium import find_chromium
 
 FINE = "<!doctype html><title>x</title><link rel=icon href='data:,'><p>fine"
 
@@ -35,8 +36,6 @@ def test_it_is_content_with_a_quiet_page(tmp_path, serve, watch):
 
 def test_a_browser_that_is_named_and_missing_is_an_error(monkeypatch):
     import types
-
-    from conftest import find_chromium
 
     monkeypatch.setenv("CHROMIUM", "/no/such/browser")
     with pytest.raises(FileNotFoundError, match="CHROMIUM names"):
