@@ -3,7 +3,7 @@
 import importlib.util
 
 import pytest
-from conftest import ROOT
+from chromium import ROOT
 from pypdf import PdfReader
 
 import tiny_gpt
