@@ -55,7 +55,9 @@ def test_it_is_plain_markdown_and_plain_python(notebooks, name):
         if cell.cell_type == "code":
             assert not cell.outputs
             assert cell.execution_count is None
-            assert not re.search(r"myst|sphinx|jupyter_book|\bglue\(", cell.source), cell.source
+            assert not re.search(r"myst|sphinx|jupyter_book", cell.source), cell.source
+            if re.search(r"\bglue\(", cell.source):  # a number for the page's prose: here it is printed
+                assert "def glue(name, value, display=False):\n    print(" in cell.source
             ast.parse(re.sub(r"%pip.*", "pass", cell.source))
             continue
         text = re.sub(r"^(`{3,}).*?^\1$|\$\$.*?\$\$|\$[^$\n]+\$|`[^`\n]+`", "", cell.source, flags=re.M | re.S)
