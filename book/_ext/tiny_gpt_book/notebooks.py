@@ -273,7 +273,8 @@ class Writer:
     def glued(self, before: int):
         """The cells that glue numbers into the text, as cells that print them: those that no one has asked for yet."""
         for source in self.source[self.printed : before]:
-            if source.cell_type == "code" and GLUE in source.source:
+            recorded = "assets/" in source.source  # of a run that the book has on file, which a notebook has not
+            if source.cell_type == "code" and GLUE in source.source and not recorded:
                 cell = nbformat.v4.new_code_cell(PRINTED + source.source.replace(GLUE, "").lstrip())
                 hide(cell)
                 yield cell
