@@ -5,8 +5,9 @@ BIN := .venv/bin
 # One thread: the models are small, and on a machine that has other work two threads wait for each other.
 JB := OMP_NUM_THREADS=1 $(BIN)/jupyter-book build -W -n --keep-going
 SITE := _build/html/index.html
-# Two workers; the tests of a page, a file or a group stay together (tests/conftest.py).
-PYTEST := -n 2 --dist loadgroup
+# Two workers with a thread each: runs are compared to the bit, and another number of threads rounds otherwise. The tests
+# of a page, a file or a group stay together (tests/conftest.py).
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -41,10 +42,10 @@ book: .venv/made ## execute the notebooks and build the book: _build/html/index.
 	@echo "The book: $(CURDIR)/$(SITE)"
 
 test: .venv/made-dev node_modules/made book ## install what the tests need, build the book, run every test
-	$(BIN)/python -m pytest $(PYTEST)
+	$(PYTEST)
 
 check: .venv/made-dev lint ## what to run before a commit: lint, and the tests without browser, notebooks and long processes
-	$(BIN)/python -m pytest -q -m 'not slow' --ignore tests/browser $(PYTEST)
+	$(PYTEST) -q -m 'not slow' --ignore tests/browser
 
 lint: ## judge the style and the types of the code, and whether the workflows are sound
 	@test -x $(BIN)/ruff -a -x $(BIN)/mypy -a -x $(BIN)/zizmor || $(MAKE) --no-print-directory .venv/made-dev
